@@ -20,11 +20,11 @@ typedef struct {
     const opwright_avg_pool_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_avg_pool_f16;
+} avg_pool_f16_call_;
 
 static void avg_pool_f16_0_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_f16 *const call_ = context_;
+    const avg_pool_f16_call_ *const call_ = context_;
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
@@ -49,10 +49,9 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        const int64_t o_d_ = rest_1_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t o_d_ = rest_1_ / O_h_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, O_w_);
         for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
@@ -76,7 +75,7 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
 
 static void avg_pool_f16_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_f16 *const call_ = context_;
+    const avg_pool_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
@@ -117,14 +116,13 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t o_w_ = rest_0_ % O_w_;
-        const int64_t rest_1_ = rest_0_ / O_w_;
-        const int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
-        const int64_t o_d_ = rest_2_ % O_d_;
-        const int64_t rest_3_ = rest_2_ / O_d_;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t o_w_ = rest_1_ % O_w_;
+        const int64_t rest_2_ = rest_1_ / O_w_;
+        const int64_t o_h_ = rest_2_ % O_h_;
+        const int64_t rest_3_ = rest_2_ / O_h_;
+        const int64_t o_d_ = rest_3_ % O_d_;
+        const int64_t n = rest_3_ / O_d_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < end_; ++c) {
@@ -178,7 +176,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
 
 static void avg_pool_f16_1_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_f16 *const call_ = context_;
+    const avg_pool_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
@@ -219,14 +217,13 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        const int64_t o_d_ = rest_1_ % O_d_;
-        const int64_t rest_2_ = rest_1_ / O_d_;
-        const int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t rest_2_ = rest_1_ / O_h_;
+        const int64_t o_d_ = rest_2_ % O_d_;
+        const int64_t rest_3_ = rest_2_ / O_d_;
+        const int64_t c = rest_3_ % C;
+        const int64_t n = rest_3_ / C;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, O_w_);
         for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
@@ -281,9 +278,9 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(avg_pool_f16)(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_sizes))
 {
-    opwright_call_of_avg_pool_f16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    avg_pool_f16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, avg_pool_f16_0_o, &call_);
     }

@@ -29,11 +29,11 @@ typedef struct {
     const opwright_interpolate_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_interpolate_backward_f32;
+} interpolate_backward_f32_call_;
 
 static void interpolate_backward_f32_0_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -74,8 +74,7 @@ static void interpolate_backward_f32_0_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -239,7 +238,7 @@ static void interpolate_backward_f32_0_o(void *context_, int64_t part_)
 
 static void interpolate_backward_f32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -282,8 +281,7 @@ static void interpolate_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
@@ -520,7 +518,7 @@ static void interpolate_backward_f32_0_c(void *context_, int64_t part_)
 
 static void interpolate_backward_f32_0_diff_src_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -562,8 +560,7 @@ static void interpolate_backward_f32_0_diff_src_X_(void *context_, int64_t part_
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -737,9 +734,9 @@ void OPWRIGHT_STEPS(interpolate_backward_f32)(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_backward_sizes))
 {
-    opwright_call_of_interpolate_backward_f32 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    interpolate_backward_f32_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {interpolate_backward_f32_0_o, interpolate_backward_f32_0_c, interpolate_backward_f32_0_diff_src_X_};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -20,11 +20,11 @@ typedef struct {
     const opwright_mat_mul_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_mat_mul_f32;
+} mat_mul_f32_call_;
 
 static void mat_mul_f32_0_k(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f32 *const call_ = context_;
+    const mat_mul_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -46,12 +46,11 @@ static void mat_mul_f32_0_k(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_ % N;
-        const int64_t rest_0_ = task_ / N;
-        const int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        const int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        const int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = task_ / N;
+        const int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t b_row_ = rest_2_ / B_inner_;
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
         sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
@@ -81,7 +80,7 @@ static void mat_mul_f32_0_k(void *context_, int64_t part_)
 
 static void mat_mul_f32_0_m(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f32 *const call_ = context_;
+    const mat_mul_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -104,12 +103,11 @@ static void mat_mul_f32_0_m(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_ % N;
-        const int64_t rest_1_ = rest_0_ / N;
-        const int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        const int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t n = rest_1_ % N;
+        const int64_t rest_2_ = rest_1_ / N;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t b_row_ = rest_2_ / B_inner_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, M);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -137,7 +135,7 @@ static void mat_mul_f32_0_m(void *context_, int64_t part_)
 
 static void mat_mul_f32_0_n(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f32 *const call_ = context_;
+    const mat_mul_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -160,12 +158,11 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        const int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        const int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t b_row_ = rest_2_ / B_inner_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, N);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -191,7 +188,7 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
 // Of neighbouring cells of sums, whose sums have just been made.
 static void mat_mul_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f32 *const call_ = context_;
+    const mat_mul_f32_call_ *const call_ = context_;
     const float *const bias = call_->bias;
     float *const dst = call_->dst;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -210,10 +207,9 @@ static void mat_mul_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N);
         const int64_t task_ = (cell_ + at_) / N;
         const int64_t m = task_ % M;
-        const int64_t rest_0_ = task_ / M;
-        const int64_t b = rest_0_ % B_inner_;
-        const int64_t rest_1_ = rest_0_ / B_inner_;
-        const int64_t b_row_ = rest_1_;
+        const int64_t rest_1_ = task_ / M;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t b_row_ = rest_1_ / B_inner_;
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         for (int64_t n = begin_; n < end_; n += block_) {
             const int64_t n_ = opwright_min(block_, end_ - n);
@@ -233,7 +229,7 @@ static void mat_mul_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t
 
 static void mat_mul_f32_1_n(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f32 *const call_ = context_;
+    const mat_mul_f32_call_ *const call_ = context_;
     const float *const bias = call_->bias;
     float *const dst = call_->dst;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -253,12 +249,11 @@ static void mat_mul_f32_1_n(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        const int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        const int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        const int64_t b = rest_2_ % B_inner_;
+        const int64_t b_row_ = rest_2_ / B_inner_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, N);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
@@ -283,9 +278,9 @@ void OPWRIGHT_STEPS(mat_mul_f32)(
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes))
 {
-    opwright_call_of_mat_mul_f32 call_ = {src, weights, bias, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    mat_mul_f32_call_ call_ = {src, weights, bias, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         const opwright_product *const product_ = &sizes_->products_[0];
         if (product_->run != 0) {

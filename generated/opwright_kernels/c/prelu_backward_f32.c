@@ -23,11 +23,11 @@ typedef struct {
     const opwright_prelu_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_prelu_backward_f32;
+} prelu_backward_f32_call_;
 
 static void prelu_backward_f32_0_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
@@ -65,14 +65,13 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t i_h_ = rest_0_ % I_h_;
-        const int64_t rest_1_ = rest_0_ / I_h_;
-        const int64_t i_d_ = rest_1_ % I_d_;
-        const int64_t rest_2_ = rest_1_ / I_d_;
-        const int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        const int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        const int64_t c = rest_3_ % C;
+        const int64_t n = rest_3_ / C;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, I_w_);
         for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
@@ -90,7 +89,7 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
@@ -128,14 +127,13 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t i_w_ = rest_0_ % I_w_;
-        const int64_t rest_1_ = rest_0_ / I_w_;
-        const int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
-        const int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t i_w_ = rest_1_ % I_w_;
+        const int64_t rest_2_ = rest_1_ / I_w_;
+        const int64_t i_h_ = rest_2_ % I_h_;
+        const int64_t rest_3_ = rest_2_ / I_h_;
+        const int64_t i_d_ = rest_3_ % I_d_;
+        const int64_t n = rest_3_ / I_d_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < end_; ++c) {
@@ -153,7 +151,7 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_1_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
@@ -219,7 +217,7 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
@@ -285,7 +283,7 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -306,14 +304,13 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t i_h_ = rest_0_ % I_h_;
-        const int64_t rest_1_ = rest_0_ / I_h_;
-        const int64_t i_d_ = rest_1_ % I_d_;
-        const int64_t rest_2_ = rest_1_ / I_d_;
-        const int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        const int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        const int64_t c = rest_3_ % C;
+        const int64_t n = rest_3_ / C;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, I_w_);
         for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
@@ -332,7 +329,7 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -353,14 +350,13 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t i_w_ = rest_0_ % I_w_;
-        const int64_t rest_1_ = rest_0_ / I_w_;
-        const int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
-        const int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        const int64_t n = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t i_w_ = rest_1_ % I_w_;
+        const int64_t rest_2_ = rest_1_ / I_w_;
+        const int64_t i_h_ = rest_2_ % I_h_;
+        const int64_t rest_3_ = rest_2_ / I_h_;
+        const int64_t i_d_ = rest_3_ % I_d_;
+        const int64_t n = rest_3_ / I_d_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -380,7 +376,7 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -401,14 +397,13 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t diff_slope_X__h_ = rest_0_ % SI_h_;
-        const int64_t rest_1_ = rest_0_ / SI_h_;
-        const int64_t diff_slope_X__d_ = rest_1_ % SI_d_;
-        const int64_t rest_2_ = rest_1_ / SI_d_;
-        const int64_t diff_slope_C_ = rest_2_ % SC;
-        const int64_t rest_3_ = rest_2_ / SC;
-        const int64_t diff_slope_N_ = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
+        const int64_t rest_2_ = rest_1_ / SI_h_;
+        const int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
+        const int64_t rest_3_ = rest_2_ / SI_d_;
+        const int64_t diff_slope_C_ = rest_3_ % SC;
+        const int64_t diff_slope_N_ = rest_3_ / SC;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
         for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
@@ -427,7 +422,7 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 
 static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -448,14 +443,13 @@ static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t diff_slope_X__w_ = rest_0_ % SI_w_;
-        const int64_t rest_1_ = rest_0_ / SI_w_;
-        const int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
-        const int64_t rest_2_ = rest_1_ / SI_h_;
-        const int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
-        const int64_t rest_3_ = rest_2_ / SI_d_;
-        const int64_t diff_slope_N_ = rest_3_;
+        const int64_t rest_1_ = task_ / blocks_;
+        const int64_t diff_slope_X__w_ = rest_1_ % SI_w_;
+        const int64_t rest_2_ = rest_1_ / SI_w_;
+        const int64_t diff_slope_X__h_ = rest_2_ % SI_h_;
+        const int64_t rest_3_ = rest_2_ / SI_h_;
+        const int64_t diff_slope_X__d_ = rest_3_ % SI_d_;
+        const int64_t diff_slope_N_ = rest_3_ / SI_d_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, SC);
         for (int64_t diff_slope_C_ = begin_; diff_slope_C_ < end_; diff_slope_C_ += block_) {
@@ -479,9 +473,9 @@ void OPWRIGHT_STEPS(prelu_backward_f32)(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_backward_sizes))
 {
-    opwright_call_of_prelu_backward_f32 call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    prelu_backward_f32_call_ call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_0_i, prelu_backward_f32_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

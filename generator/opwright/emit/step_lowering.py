@@ -137,13 +137,13 @@ class Lowering(Elements):
         """Names and their values in the number of a task; names and extents are the slowest first."""
         statements: list[Stmt] = []
         rest: Expr = Name("task_")
-        for number, (name, extent) in enumerate(reversed(digits)):
-            if number == len(digits) - 1:
-                statements.append(Declare(name, rest))
-            else:
-                statements.append(Declare(name, Binary("%", rest, extent)))
-                statements.append(Declare(f"rest_{number}_", Binary("/", rest, extent)))
-                rest = Name(f"rest_{number}_")
+        if len(digits) < 2:
+            return [Declare(name, rest) for name, _ in digits]
+        for number, (name, extent) in enumerate(reversed(digits[1:]), start=1):
+            left = f"rest_{number}_" if number + 1 < len(digits) else digits[0][0]
+            statements.append(Declare(name, Binary("%", rest, extent)))
+            statements.append(Declare(left, Binary("/", rest, extent)))
+            rest = Name(left)
         return statements
 
     def most_lanes(self) -> Expr:
