@@ -60,7 +60,7 @@ def resolve(
     auto_pad: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     exclude_pad = _axes.truth("exclude_pad", exclude_pad)
     rounding_type = rules.word("rounding_type", rounding_type, WORDS["rounding_type"])
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])

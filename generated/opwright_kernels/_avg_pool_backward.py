@@ -56,7 +56,7 @@ def resolve(
     data_format: Any,
     src_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     exclude_pad = _axes.truth("exclude_pad", exclude_pad)
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])

@@ -87,7 +87,7 @@ def resolve(
     momentum: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {})
     epsilon = rules.real("epsilon", epsilon)

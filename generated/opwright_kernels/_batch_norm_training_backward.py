@@ -79,7 +79,7 @@ def resolve(
     data_format: Any,
     use_affine: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -36,7 +36,7 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst}, {})
     rank = 0
@@ -116,6 +116,9 @@ OPERATION = StepOperation(
         ("diff_bias[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
     ),
     laid_out={"diff_dst": ("data_format", "X")},
+    torch=(
+        Aten("convolution_backward", {}, {"diff_dst": "grad_output"}, {"data_format": "NCX"}, 2),
+    ),
 )
 
 

@@ -28,7 +28,7 @@ def resolve(
     least: Any,
     greatest: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     least = rules.real("least", least)
     greatest = rules.real("greatest", greatest)

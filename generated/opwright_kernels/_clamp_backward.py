@@ -30,7 +30,7 @@ def resolve(
     greatest: Any,
     use_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     use_dst = _axes.truth("use_dst", use_dst)
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     least = rules.real("least", least)

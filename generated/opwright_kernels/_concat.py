@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     src = _axes.several("src", src)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)

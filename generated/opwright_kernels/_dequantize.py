@@ -37,7 +37,7 @@ def resolve(
     scales: Any,
     zps: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)

@@ -73,7 +73,7 @@ def resolve(
     axis: Any,
     group_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     row = _axes.dtype_row(ROWS, {"src": src, "scales": scales, "zps": zps}, {})
     axis = rules.integer("axis", axis)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -33,7 +33,7 @@ def resolve(
     src: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
@@ -105,6 +105,10 @@ OPERATION = StepOperation(
     in_place={"dst": ("src",)},
     relations=(
         Related("gradient", "GELUBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("gelu", {"approximate": "none"}, {"src": "self"}, {"mode": "gelu_erf"}, 0),
+        Aten("gelu", {"approximate": "tanh"}, {"src": "self"}, {"mode": "gelu_tanh"}, 0),
     ),
 )
 

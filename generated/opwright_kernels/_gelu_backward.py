@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -34,7 +34,7 @@ def resolve(
     diff_dst: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
@@ -129,6 +129,22 @@ OPERATION = StepOperation(
         ("diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])", {"x": "batch"}),
     ),
     in_place={"diff_src": ("diff_dst",)},
+    torch=(
+        Aten(
+            "gelu_backward",
+            {"approximate": "none"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_erf"},
+            0,
+        ),
+        Aten(
+            "gelu_backward",
+            {"approximate": "tanh"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_tanh"},
+            0,
+        ),
+    ),
 )
 
 

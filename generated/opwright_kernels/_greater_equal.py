@@ -35,7 +35,7 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
     row = _axes.dtype_row(ROWS, {"src_0": src_0, "src_1": src_1}, {})
     rank = 0

@@ -71,7 +71,7 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])

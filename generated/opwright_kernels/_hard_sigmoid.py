@@ -28,7 +28,7 @@ def resolve(
     alpha: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     alpha = rules.real("alpha", alpha)
     beta = rules.real("beta", beta)

@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     diff_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
 

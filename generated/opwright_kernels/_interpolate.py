@@ -48,7 +48,7 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
@@ -121,8 +121,9 @@ def resolve(
             "dst": Output(dst_shape_, dst_at_),
         },
         between={
-            "blend": (0, (4096, 4096)),
-            "dst_sum_": (0, (4096, 4096)),
+            "blend": (1, (4096, 4096)),
+            "dst_sum_": (1, (4096, 4096)),
+            "reckoned_0_": (-1, (rules.prod(w_ for w_ in W) * rules.prod(o_ for o_ in O),)),
         },
         terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
@@ -159,6 +160,7 @@ OPERATION = StepOperation(
         ArrayInfo("dst", "output", {"N": "", "C": "", "X": ""}),
         ArrayInfo("blend", "between", {}),
         ArrayInfo("dst_sum_", "between", {}),
+        ArrayInfo("reckoned_0_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -177,12 +179,14 @@ OPERATION = StepOperation(
         Field("dst_X", "stride", "dst", "X", 3, 0),
         Field("blend_at", "at", "blend", "", 0, 0),
         Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
+        Field("reckoned_0__at", "at", "reckoned_0_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 1, 0),
+        Field("lanes_", "lanes", "", "", 2, 0),
     ),
     outputs=("dst",),
     phases=(
+        (Lanes("t", True, ()), ),
         (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),

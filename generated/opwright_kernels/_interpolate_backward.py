@@ -49,7 +49,7 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
@@ -142,8 +142,9 @@ def resolve(
         },
         between={
             "diff_src_sum_": (
-                0, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
+                1, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
             ),
+            "reckoned_0_": (-1, (rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),)),
         },
         terms=rules.sum_((
             N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
@@ -182,6 +183,7 @@ OPERATION = StepOperation(
         ArrayInfo("diff_dst", "input", {"N": "", "C": "", "X": ""}),
         ArrayInfo("diff_src", "output", {"N": "", "C": "", "X": ""}),
         ArrayInfo("diff_src_sum_", "between", {}),
+        ArrayInfo("reckoned_0_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -202,12 +204,14 @@ OPERATION = StepOperation(
         Field("diff_src_C", "stride", "diff_src", "C", 0, 0),
         Field("diff_src_X", "stride", "diff_src", "X", 3, 0),
         Field("diff_src_sum__at", "at", "diff_src_sum_", "", 0, 0),
+        Field("reckoned_0__at", "at", "reckoned_0_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 1, 0),
+        Field("lanes_", "lanes", "", "", 2, 0),
     ),
     outputs=("diff_src",),
     phases=(
+        (Lanes("t", True, ()), ),
         (
             Lanes("o", False, (("diff_dst", "X"), )),
             Lanes("c", True, (("diff_dst", "C"), ("diff_src", "C"), )),

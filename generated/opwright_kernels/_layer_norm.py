@@ -61,7 +61,7 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta}, {})

@@ -75,7 +75,7 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(
         ROWS, {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
@@ -122,6 +122,9 @@ OPERATION = StepOperation(
     ),
     relations=(
         Related("gradient", "LogSoftmaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("_log_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
     ),
 )
 

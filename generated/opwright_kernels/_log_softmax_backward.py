@@ -28,7 +28,7 @@ def resolve(
     dst: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst, "dst": dst}, {})
     axis = rules.integer("axis", axis)
     rank = 0

@@ -11,7 +11,7 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._contractions import Accessed, Contraction
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -49,7 +49,7 @@ def resolve(
     accumulation_mode: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     transpose_a = _axes.truth("transpose_a", transpose_a)
     transpose_b = _axes.truth("transpose_b", transpose_b)
     accumulation_mode = rules.word("accumulation_mode", accumulation_mode, WORDS["accumulation_mode"])
@@ -206,6 +206,14 @@ OPERATION = StepOperation(
         ("dst[b, m, n] = sums[b, m, n] + bias[n]", {"b": "rows", "m": "rows", "n": "batch"}),
     ),
     dtype_attributes={"dtype": "dst"},
+    torch=(
+        Aten("mm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("mm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("addmm", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+        Aten("addmm.out", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+    ),
 )
 
 

@@ -60,7 +60,7 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     rounding_type = rules.word("rounding_type", rounding_type, WORDS["rounding_type"])
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])

@@ -56,7 +56,7 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})

@@ -38,7 +38,7 @@ def resolve(
     data_format: Any,
     per_channel_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     per_channel_broadcast = _axes.truth("per_channel_broadcast", per_channel_broadcast)
     row = _axes.dtype_row(ROWS, {"src": src, "slope": slope}, {})

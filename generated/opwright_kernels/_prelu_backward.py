@@ -38,7 +38,7 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "slope": slope, "diff_dst": diff_dst}, {})
 

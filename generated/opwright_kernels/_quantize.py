@@ -42,7 +42,7 @@ def resolve(
     zps: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], 'u8')
     row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})

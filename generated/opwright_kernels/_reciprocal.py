@@ -26,7 +26,7 @@ ROWS = (
 def resolve(
     src: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
 

@@ -31,7 +31,7 @@ def resolve(
     axes: Any,
     keep_dims: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_dims = _axes.truth("keep_dims", keep_dims)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0

@@ -31,7 +31,7 @@ def resolve(
     epsilon: Any,
     begin_norm_axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma}, {})
     epsilon = rules.real("epsilon", epsilon)
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -44,7 +44,7 @@ def resolve(
     keep_stats: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     keep_stats = _axes.truth("keep_stats", keep_stats)
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
@@ -183,6 +183,9 @@ OPERATION = StepOperation(
     dtype_attributes={"dtype": "dst"},
     relations=(
         Related("gradient", "SoftMaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
     ),
 )
 

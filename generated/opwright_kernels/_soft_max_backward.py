@@ -37,7 +37,7 @@ def resolve(
     axis: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(diff_dst))
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst, "dst": dst}, {"diff_src": ("dtype", _axes.DTYPE_OF[dtype])})
     axis = rules.integer("axis", axis)

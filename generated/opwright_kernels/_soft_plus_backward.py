@@ -28,7 +28,7 @@ def resolve(
     diff_dst: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     beta = rules.real("beta", beta)
     rank = 0

@@ -28,7 +28,7 @@ def resolve(
     shape: Any,
     special_zero: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     special_zero = _axes.truth("special_zero", special_zero)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0

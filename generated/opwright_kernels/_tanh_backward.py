@@ -28,7 +28,7 @@ def resolve(
     diff_dst: Any,
     use_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     use_dst = _axes.truth("use_dst", use_dst)
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0

@@ -34,7 +34,7 @@ def resolve(
     src: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], None)
     row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     rank = 0

@@ -83,9 +83,7 @@ class StepOperation(StepKernels):
         The key is made of the caller's lists: marshal's bytes tell how many hold a list, too, and copies of lists would
         make a key that no call looks up.
         """
-        plain = all(value is None or type(value) is ndarray for value in inputs) and (
-            out is None or type(out) is ndarray
-        )
+        plain = all(value is None or type(value) is ndarray for value in (*inputs, *_targets(out)))
         try:
             key = self.key_of_plan(inputs, attributes, out) if plain else None
             told = _remember.attributes_of(key)
@@ -99,10 +97,12 @@ class StepOperation(StepKernels):
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
         """
         said = dumps(attributes) if attributes else NONE
+        stated = None
+        if out is not None and self.dtype_attributes:
+            stated = out.dtype if type(out) is ndarray else tuple([target.dtype for target in out])
         if len(inputs) == 1:
             (a,) = inputs
-            return self.function, said, a.dtype, a.shape
-        stated = out.dtype if out is not None and self.dtype_attributes else None
+            return self.function, said, stated, a.dtype, a.shape
         if len(inputs) == 2 and inputs[1] is not None:
             a, b = inputs
             return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape
@@ -178,7 +178,7 @@ class StepOperation(StepKernels):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, given, attributes, whole, out, key), whole, workers)
+            self.execute(self.plan_of(resolution, whole, key), whole, workers)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -189,20 +189,10 @@ class StepOperation(StepKernels):
             return tuple(results)
         return out if out is not None and not isinstance(out, (tuple, list)) else results[0]
 
-    def plan_of(
-        self,
-        resolution: Steps,
-        given: Sequence[Any],
-        attributes: tuple[Any, ...],
-        arrays: Mapping[str, Array],
-        out: Any,
-        key: Any,
-    ) -> StepPlan:
+    def plan_of(self, resolution: Steps, arrays: Mapping[str, Array], key: Any) -> StepPlan:
         """The plan of a call, which is kept under its key, and where arrays have gaps by their strides, too."""
         plain = all(array.flags.c_contiguous for array in arrays.values())
-        unsaid = any(dict(zip(self.attributes, attributes))[name] is None for name in self.dtype_attributes or ())
-        alone = len(given) == 1 and out is not None and unsaid  # whose key, made in `call`, leaves out what `out` says
-        if alone or key is None:
+        if key is None:
             return self.planned_steps(resolution, arrays)
         kept = key if plain else (key, *[array.strides for array in arrays.values()])
         found = None if plain else CALLS.get(kept)
@@ -320,6 +310,10 @@ def _same_cells(value: Any, target: Array) -> bool:
         and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
         and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
     )
+
+
+def _targets(out: Any) -> tuple[Any, ...]:
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

@@ -45,13 +45,35 @@ def test_a_repeated_call_takes_the_short_way_whoever_owns_the_output(name: str, 
     inputs, attributes = CALLS[name]
     function = getattr(ok, name)
     wanted = results(function(*inputs, **attributes))
-    long_way.clear()
     out = tuple(np.full_like(one, 7) for one in wanted)
-    for given in ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]}):
+    ways: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
+    for given in ways:
+        function(*inputs, **attributes, **given)
+    long_way.clear()
+    for given in ways:
         made = results(function(*inputs, **attributes, **given))
         assert all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in zip(made, wanted, strict=True))
         assert "out" not in given or all(a is b for a, b in zip(made, out, strict=True))
     assert long_way == []
+
+
+def test_a_call_that_was_first_made_with_an_output_is_remembered_for_outputs_of_its_type(long_way: list[str]) -> None:
+    src = np.linspace(-1, 1, 95, dtype=F32).reshape(5, 19)  # of no other test
+    halves = np.empty_like(src, np.float16), np.empty((5, 1), F32)
+    for out in (np.empty_like(src), halves[0]):
+        ok.soft_max(src, axis=1, out=out)
+    ok.soft_max(src, axis=1, keep_stats=True, out=halves)
+    long_way.clear()
+    wanted = ok.soft_max(src.copy(), axis=1, dtype="f32")
+    long_way.clear()
+    whole = ok.soft_max(src, axis=1, out=np.empty_like(src))
+    half = ok.soft_max(src, axis=1, out=np.empty_like(src, np.float16))
+    ok.soft_max(src, axis=1, keep_stats=True, out=halves)
+    assert long_way == []
+    assert np.array_equal(whole, wanted)
+    assert half.dtype == np.float16
+    assert np.array_equal(half, wanted.astype(np.float16))
+    assert np.array_equal(halves[0], half)
 
 
 def test_an_operation_in_place_takes_the_short_way(long_way: list[str]) -> None:

@@ -46,28 +46,48 @@ static void avg_pool_backward_bf16_0_o(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t o_d_ = rest_1_ / O_h_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-            cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
-        }
-        for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-            for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                    for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_div(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
-                        float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            cells_row_[i_] += 1.0f;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_1_ % O_h_;
+        int64_t o_d_ = rest_1_ / O_h_;
+        int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+        int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+        int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+        int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, O_w_);
+            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
+            }
+            for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                    for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                        for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                            const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                cells_row_[i_] += 1.0f;
+                            }
                         }
                     }
                 }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
+                }
+                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
             }
         }
     }
@@ -104,13 +124,13 @@ static void avg_pool_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -161,8 +181,8 @@ static void avg_pool_backward_bf16_1_o(void *context_, int64_t part_)
                 for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
                     for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
                                 float diff_src_sum__room_[512];
                                 float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_));
                                 float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
@@ -218,13 +238,13 @@ static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
@@ -350,13 +370,13 @@ static void avg_pool_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

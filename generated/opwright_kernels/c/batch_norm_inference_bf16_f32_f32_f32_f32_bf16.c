@@ -52,33 +52,49 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_x(void *context_, i
     const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t x_row_ = rest_1_ % X_rows_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x_row_ = rest_1_ % X_rows_;
         const int64_t rest_2_ = rest_1_ / X_rows_;
-        const int64_t c = rest_2_ % C;
-        const int64_t n = rest_2_ / C;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-        for (int64_t x = begin_; x < end_; x += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - x);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-            opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
-            const float same_0_ = gamma[c * gamma_C];
-            opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-            const float same_1_ = mean[c * mean_C];
-            const float same_2_ = opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon);
-            const float same_3_ = beta[c * beta_C];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+        int64_t c = rest_2_ % C;
+        int64_t n = rest_2_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            for (int64_t x = begin_; x < end_; x += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - x);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                const float same_0_ = gamma[c * gamma_C];
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                const float same_1_ = mean[c * mean_C];
+                const float same_2_ = opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon);
+                const float same_3_ = beta[c * beta_C];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
             }
-            opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                x_row_ += 1;
+                if (x_row_ == X_rows_) {
+                    x_row_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
+                    }
+                }
+            }
         }
     }
 }
@@ -112,38 +128,54 @@ static void batch_norm_inference_bf16_f32_f32_f32_f32_bf16_0_c(void *context_, i
     const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && gamma_C == 1 && src_C == 1 && mean_C == 1 && variance_C == 1 && beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t x = rest_1_ % X_inner_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x = rest_1_ % X_inner_;
         const int64_t rest_2_ = rest_1_ / X_inner_;
-        const int64_t x_row_ = rest_2_ % X_rows_;
-        const int64_t n = rest_2_ / X_rows_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            float gamma_room_[512];
-            const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
-            opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-            float mean_room_[512];
-            const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
-            float variance_room_[512];
-            const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
-            const float same_0_ = (float)epsilon;
-            float beta_room_[512];
-            const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) / opwright_sqrt_f32(variance_row_[i_] + same_0_) + beta_row_[i_]);
+        int64_t x_row_ = rest_2_ % X_rows_;
+        int64_t n = rest_2_ / X_rows_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, C);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float gamma_room_[512];
+                const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                float mean_room_[512];
+                const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+                float variance_room_[512];
+                const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
+                const float same_0_ = (float)epsilon;
+                float beta_room_[512];
+                const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) / opwright_sqrt_f32(variance_row_[i_] + same_0_) + beta_row_[i_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
-            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                x += 1;
+                if (x == X_inner_) {
+                    x = 0;
+                    x_row_ += 1;
+                    if (x_row_ == X_rows_) {
+                        x_row_ = 0;
+                        n += 1;
+                    }
+                }
+            }
         }
     }
 }

@@ -95,20 +95,140 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < end_; ++c) {
             diff_bias_sum_[c - begin_] = 0.0f;
         }
-        for (int64_t n = 0; n < N; ++n) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+            const int64_t n_ = 512;
+            float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_bias_sum__row_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_bias_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_sum__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            const int64_t n_ = 64;
+            float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_bias_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_sum__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+            const int64_t n_ = 32;
+            float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_bias_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_sum__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+            const int64_t n_ = end_ - c;
+            float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_bias_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_sum__row_[i_] += tile_[i_];
             }
         }
         for (int64_t c = begin_; c < end_; c += block_) {

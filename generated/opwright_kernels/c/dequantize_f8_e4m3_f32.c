@@ -46,35 +46,55 @@ static void dequantize_f8_e4m3_f32_0_a(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t a_row_ = rest_1_ % A_rows_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
-        const int64_t c = rest_2_ % C;
+        int64_t c = rest_2_ % C;
         const int64_t rest_3_ = rest_2_ / C;
-        const int64_t b = rest_3_ % B_inner_;
-        const int64_t b_row_ = rest_3_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-        for (int64_t a = begin_; a < end_; a += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - a);
-            float dst_room_[512];
-            float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-            float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-            uint8_t src_room_[512];
-            const uint8_t *restrict src_row_ = opwright_row_f8_e4m3(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-            const float same_0_ = (float)zps[c * zps_E];
-            const float same_1_ = (float)scales[c * scales_E];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = (opwright_from_f8_e4m3(src_row_[i_]) - same_0_) * same_1_;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                uint8_t src_room_[512];
+                const uint8_t *restrict src_row_ = opwright_row_f8_e4m3(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                const float same_0_ = (float)zps[c * zps_E];
+                const float same_1_ = (float)scales[c * scales_E];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = (opwright_from_f8_e4m3(src_row_[i_]) - same_0_) * same_1_;
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
             }
-            opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -104,37 +124,57 @@ static void dequantize_f8_e4m3_f32_0_c(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 && zps_E == 1 && scales_E == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t a = rest_1_ % A_inner_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a = rest_1_ % A_inner_;
         const int64_t rest_2_ = rest_1_ / A_inner_;
-        const int64_t a_row_ = rest_2_ % A_rows_;
+        int64_t a_row_ = rest_2_ % A_rows_;
         const int64_t rest_3_ = rest_2_ / A_rows_;
-        const int64_t b = rest_3_ % B_inner_;
-        const int64_t b_row_ = rest_3_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            float dst_room_[512];
-            float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            uint8_t src_room_[512];
-            const uint8_t *restrict src_row_ = opwright_row_f8_e4m3(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-            int64_t zps_room_[512];
-            const int64_t *restrict zps_row_ = opwright_row_s64(zps + c * zps_E, zps_E, n_, zps_room_);
-            double scales_room_[512];
-            const double *restrict scales_row_ = opwright_row_f64(scales + c * scales_E, scales_E, n_, scales_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = (opwright_from_f8_e4m3(src_row_[i_]) - (float)zps_row_[i_]) * (float)scales_row_[i_];
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, C);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                uint8_t src_room_[512];
+                const uint8_t *restrict src_row_ = opwright_row_f8_e4m3(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                int64_t zps_room_[512];
+                const int64_t *restrict zps_row_ = opwright_row_s64(zps + c * zps_E, zps_E, n_, zps_room_);
+                double scales_room_[512];
+                const double *restrict scales_row_ = opwright_row_f64(scales + c * scales_E, scales_E, n_, scales_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = (opwright_from_f8_e4m3(src_row_[i_]) - (float)zps_row_[i_]) * (float)scales_row_[i_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
-            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                a += 1;
+                if (a == A_inner_) {
+                    a = 0;
+                    a_row_ += 1;
+                    if (a_row_ == A_rows_) {
+                        a_row_ = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
+                    }
+                }
+            }
         }
     }
 }

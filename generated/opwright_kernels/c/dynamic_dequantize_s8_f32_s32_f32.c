@@ -53,54 +53,76 @@ static void dynamic_dequantize_s8_f32_s32_f32_0_a(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t a_row_ = rest_1_ % A_rows_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
-        const int64_t c = rest_2_ % C;
+        int64_t c = rest_2_ % C;
         const int64_t rest_3_ = rest_2_ / C;
-        const int64_t b = rest_3_ % B_inner_;
-        const int64_t b_row_ = rest_3_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-        const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
-        const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
-        const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
-        const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        for (int64_t a = begin_; a < end_; ++a) {
-            dst_sum_[a - begin_] = 0.0f;
-        }
-        if (opwright_floor_div(c, Q) >= 0 && opwright_floor_div(c, Q) < G) {
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
-                float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
-                int8_t src_room_[512];
-                const int8_t *restrict src_row_ = opwright_row_s8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                int32_t zps_room_[512];
-                const int32_t *restrict zps_row_ = opwright_row_s32(zps + (zps_B_b_at_ + b * zps_B_step_ + opwright_floor_div(c, Q) * zps_G + zps_A_a_at_ + a * zps_A_step_), zps_A_step_, n_, zps_room_);
-                float scales_room_[512];
-                const float *restrict scales_row_ = opwright_row_f32(scales + (scales_B_b_at_ + b * scales_B_step_ + opwright_floor_div(c, Q) * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, scales_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = ((float)src_row_[i_] - (float)zps_row_[i_]) * scales_row_[i_];
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
+        int64_t whole_0_ = opwright_floor_div(c, Q);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+            const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
+            const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
+            const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
+            const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            for (int64_t a = begin_; a < end_; ++a) {
+                dst_sum_[a - begin_] = 0.0f;
+            }
+            if (whole_0_ >= 0 && whole_0_ < G) {
+                for (int64_t a = begin_; a < end_; a += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - a);
+                    float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
+                    int8_t src_room_[512];
+                    const int8_t *restrict src_row_ = opwright_row_s8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    int32_t zps_room_[512];
+                    const int32_t *restrict zps_row_ = opwright_row_s32(zps + (zps_B_b_at_ + b * zps_B_step_ + whole_0_ * zps_G + zps_A_a_at_ + a * zps_A_step_), zps_A_step_, n_, zps_room_);
+                    float scales_room_[512];
+                    const float *restrict scales_row_ = opwright_row_f32(scales + (scales_B_b_at_ + b * scales_B_step_ + whole_0_ * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, scales_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = ((float)src_row_[i_] - (float)zps_row_[i_]) * scales_row_[i_];
+                    }
                 }
             }
-        }
-        for (int64_t a = begin_; a < end_; a += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - a);
-            float dst_room_[512];
-            float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-            float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-            const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = dst_sum__row_[i_];
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = dst_sum__row_[i_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
             }
-            opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
+                    }
+                    whole_0_ = opwright_floor_div(c, Q);
+                }
+            }
         }
     }
 }
@@ -134,47 +156,73 @@ static void dynamic_dequantize_s8_f32_s32_f32_0_c(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
+    int64_t table_0_[512];
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t a = rest_1_ % A_inner_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a = rest_1_ % A_inner_;
         const int64_t rest_2_ = rest_1_ / A_inner_;
-        const int64_t a_row_ = rest_2_ % A_rows_;
+        int64_t a_row_ = rest_2_ % A_rows_;
         const int64_t rest_3_ = rest_2_ / A_rows_;
-        const int64_t b = rest_3_ % B_inner_;
-        const int64_t b_row_ = rest_3_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-        const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
-        const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
-        const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
-        const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        for (int64_t c = begin_; c < end_; ++c) {
-            dst_sum_[c - begin_] = 0.0f;
-        }
-        for (int64_t c = begin_; c < end_; ++c) {
-            if (opwright_floor_div(c, Q) >= 0 && opwright_floor_div(c, Q) < G) {
-                dst_sum_[c - begin_] = ((float)src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - (float)zps[zps_B_b_at_ + b * zps_B_step_ + opwright_floor_div(c, Q) * zps_G + zps_A_a_at_ + a * zps_A_step_]) * scales[scales_B_b_at_ + b * scales_B_step_ + opwright_floor_div(c, Q) * scales_G + scales_A_a_at_ + a * scales_A_step_];
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, C);
+            if (task_ == first_task_ || blocks_ != 1) {
+                for (int64_t c = begin_; c < end_; ++c) {
+                    table_0_[c - begin_] = opwright_floor_div(c, Q);
+                }
             }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            float dst_room_[512];
-            float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = dst_sum__row_[i_];
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+            const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
+            const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
+            const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
+            const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            for (int64_t c = begin_; c < end_; ++c) {
+                dst_sum_[c - begin_] = 0.0f;
             }
-            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+            for (int64_t c = begin_; c < end_; ++c) {
+                if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
+                    dst_sum_[c - begin_] = ((float)src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_];
+                }
+            }
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = dst_sum__row_[i_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                a += 1;
+                if (a == A_inner_) {
+                    a = 0;
+                    a_row_ += 1;
+                    if (a_row_ == A_rows_) {
+                        a_row_ = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
+                    }
+                }
+            }
         }
     }
 }

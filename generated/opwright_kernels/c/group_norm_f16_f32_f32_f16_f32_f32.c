@@ -46,6 +46,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
@@ -59,10 +60,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t N = sizes_->N;
     const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * G;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t g = task_ % G;
         const int64_t n = task_ / G;
@@ -75,13 +76,13 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
         }
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+        for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -100,13 +101,13 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_1_[j_] = 0.0f;
         }
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+        for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     const float same_0_ = mean_sum_;
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
@@ -123,21 +124,21 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
         spread += opwright_sum_of_f32(sums_1_);
         variance_sum_ = spread / ((float)C / (float)G * (float)X_cells_);
         shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+        for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + (g * opwright_floor_div(C, G) + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                    opwright_f16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
                     opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
-                    const float same_0_ = gamma[(g * opwright_floor_div(C, G) + k) * gamma_C];
+                    const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
                     opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     const float same_1_ = mean_sum_;
                     const float same_2_ = shared_0_;
-                    const float same_3_ = beta[(g * opwright_floor_div(C, G) + k) * beta_C];
+                    const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_row_[i_] = opwright_to_f16(same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
                     }
@@ -177,6 +178,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
+    const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
@@ -190,11 +192,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
         const int64_t n = task_ / blocks_;
@@ -203,20 +205,140 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_; g < end_; ++g) {
             total[g - begin_] = 0.0f;
         }
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    for (int64_t g = begin_; g < end_; g += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - g);
-                        float *restrict total_row_ = total + (g - begin_);
+        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
+            const int64_t n_ = 512;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), opwright_floor_div(C, G) * src_C, n_, src_room_);
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
+            const int64_t n_ = end_ - g;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
             }
         }
         for (int64_t g = begin_; g < end_; g += block_) {
@@ -231,21 +353,144 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_; g < end_; ++g) {
             spread[g - begin_] = 0.0f;
         }
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    for (int64_t g = begin_; g < end_; g += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - g);
-                        float *restrict spread_row_ = spread + (g - begin_);
+        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
+            const int64_t n_ = 512;
+            float *restrict spread_row_ = spread + (g - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_), opwright_floor_div(C, G) * src_C, n_, src_room_);
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            spread_row_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            const int64_t n_ = 64;
+            float *restrict spread_row_ = spread + (g - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
+            const int64_t n_ = 32;
+            float *restrict spread_row_ = spread + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
+            const int64_t n_ = end_ - g;
+            float *restrict spread_row_ = spread + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
             }
         }
         for (int64_t g = begin_; g < end_; g += block_) {
@@ -266,13 +511,13 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
             }
         }
-        for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
+        for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = begin_; g < end_; ++g) {
-                        dst[n * dst_N + (g * opwright_floor_div(C, G) + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_f16(gamma[(g * opwright_floor_div(C, G) + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * opwright_floor_div(C, G) + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) / shared_0_[g - begin_] + beta[(g * opwright_floor_div(C, G) + k) * beta_C]);
+                        dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_f16(gamma[(g * k_end_0_ + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) / shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C]);
                     }
                 }
             }
@@ -333,6 +578,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t G = sizes_->G;
+    const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
@@ -346,69 +592,300 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t N = sizes_->N;
     const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : 512;
     const int64_t total_ = N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n = task_;
         for (int64_t g_k_ = 0; g_k_ < C; ++g_k_) {
             total_of_g_k_[g_k_] = 0.0f;
         }
-        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t x = 0; x < X_inner_; ++x) {
-                for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
-                    const int64_t n_ = opwright_min(block_, C - g_k_);
-                    float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+        for (int64_t g_k_ = 0; g_k_ < C / 512 * 512; g_k_ += 512) {
+            const int64_t n_ = 512;
+            float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        total_of_g_k__row_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 512 * 512; g_k_ < C / 64 * 64; g_k_ += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
+            const int64_t n_ = C - g_k_;
+            float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_of_g_k__row_[i_] += tile_[i_];
             }
         }
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
         }
         for (int64_t g = 0; g < G; ++g) {
-            for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                total[g] += total_of_g_k_[g * opwright_floor_div(C, G) + k];
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                total[g] += total_of_g_k_[g * k_end_0_ + k];
             }
         }
         for (int64_t g = 0; g < G; ++g) {
             mean_sum_[g] = total[g] / ((float)C / (float)G * (float)X_cells_);
         }
         for (int64_t g = 0; g < G; ++g) {
-            for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                mean_sum__for_g_k_[g * opwright_floor_div(C, G) + k] = mean_sum_[g];
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                mean_sum__for_g_k_[g * k_end_0_ + k] = mean_sum_[g];
             }
         }
         for (int64_t g_k_ = 0; g_k_ < C; ++g_k_) {
             spread_of_g_k_[g_k_] = 0.0f;
         }
-        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t x = 0; x < X_inner_; ++x) {
-                for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
-                    const int64_t n_ = opwright_min(block_, C - g_k_);
-                    float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+        for (int64_t g_k_ = 0; g_k_ < C / 512 * 512; g_k_ += 512) {
+            const int64_t n_ = 512;
+            float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        spread_of_g_k__row_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 512 * 512; g_k_ < C / 64 * 64; g_k_ += 64) {
+            const int64_t n_ = 64;
+            float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
+            const int64_t n_ = 32;
+            float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_of_g_k__row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
+            const int64_t n_ = C - g_k_;
+            float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_of_g_k__row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_of_g_k__row_[i_] += tile_[i_];
             }
         }
         for (int64_t g = 0; g < G; ++g) {
             spread[g] = 0.0f;
         }
         for (int64_t g = 0; g < G; ++g) {
-            for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                spread[g] += spread_of_g_k_[g * opwright_floor_div(C, G) + k];
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                spread[g] += spread_of_g_k_[g * k_end_0_ + k];
             }
         }
         for (int64_t g = 0; g < G; ++g) {
@@ -418,8 +895,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
         }
         for (int64_t g = 0; g < G; ++g) {
-            for (int64_t k = 0; k < opwright_floor_div(C, G); ++k) {
-                shared_0__for_g_k_[g * opwright_floor_div(C, G) + k] = shared_0_[g];
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                shared_0__for_g_k_[g * k_end_0_ + k] = shared_0_[g];
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {

@@ -31,7 +31,109 @@ typedef struct {
     int64_t parts_;
 } interpolate_backward_bf16_call_;
 
-static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
+static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
+{
+    const interpolate_backward_bf16_call_ *const call_ = context_;
+    const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096);
+    const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
+    const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t t_h_ = rest_1_ % W_h_;
+        const int64_t rest_2_ = rest_1_ / W_h_;
+        int64_t t_d_ = rest_2_ % W_d_;
+        const int64_t rest_3_ = rest_2_ / W_d_;
+        int64_t o_w_ = rest_3_ % O_w_;
+        const int64_t rest_4_ = rest_3_ / O_w_;
+        int64_t o_h_ = rest_4_ % O_h_;
+        int64_t o_d_ = rest_4_ / O_h_;
+        int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
+        int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+        int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, W_w_);
+            if (mode_word_ == 1) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                }
+            }
+            if (mode_word_ == 2) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                }
+            }
+            if (mode_word_ == 3) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                t_h_ += 1;
+                if (t_h_ == W_h_) {
+                    t_h_ = 0;
+                    t_d_ += 1;
+                    if (t_d_ == W_d_) {
+                        t_d_ = 0;
+                        o_w_ += 1;
+                        if (o_w_ == O_w_) {
+                            o_w_ = 0;
+                            o_h_ += 1;
+                            if (o_h_ == O_h_) {
+                                o_h_ = 0;
+                                o_d_ += 1;
+                                whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
+                            }
+                            whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+                        }
+                        whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
 {
     const interpolate_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
@@ -39,17 +141,9 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t A_d_ = sizes_->A[0];
-    const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
     const int64_t I_d_ = sizes_->I[0];
-    const int64_t A_h_ = sizes_->A[1];
-    const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t I_h_ = sizes_->I[1];
-    const int64_t A_w_ = sizes_->A[2];
-    const int64_t B_w_ = sizes_->B[2];
-    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
@@ -57,6 +151,15 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t W_w_ = sizes_->W[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
@@ -83,18 +186,14 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                            }
-                                        }
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                                     }
                                 }
                             }
@@ -104,18 +203,14 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -125,18 +220,14 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -146,18 +237,14 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -167,60 +254,44 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
@@ -236,7 +307,7 @@ static void interpolate_backward_bf16_0_o(void *context_, int64_t part_)
     }
 }
 
-static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
+static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
 {
     const interpolate_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
@@ -244,17 +315,9 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t A_d_ = sizes_->A[0];
-    const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
     const int64_t I_d_ = sizes_->I[0];
-    const int64_t A_h_ = sizes_->A[1];
-    const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t I_h_ = sizes_->I[1];
-    const int64_t A_w_ = sizes_->A[2];
-    const int64_t B_w_ = sizes_->B[2];
-    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
@@ -262,6 +325,15 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t W_w_ = sizes_->W[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
@@ -294,22 +366,18 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                for (int64_t c = begin_; c < end_; c += block_) {
-                                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        diff_src_sum__row_[i_] += 0.0f;
-                                                    }
-                                                }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t c = begin_; c < end_; c += block_) {
+                                            const int64_t n_ = opwright_min(block_, end_ - c);
+                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_sum__row_[i_] += 0.0f;
                                             }
                                         }
                                     }
@@ -321,25 +389,21 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                for (int64_t c = begin_; c < end_; c += block_) {
-                                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                                    opwright_bf16 diff_dst_room_[512];
-                                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                                    }
-                                                }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t c = begin_; c < end_; c += block_) {
+                                            const int64_t n_ = opwright_min(block_, end_ - c);
+                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
+                                            opwright_bf16 diff_dst_room_[512];
+                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                             }
                                         }
                                     }
@@ -351,25 +415,21 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                for (int64_t c = begin_; c < end_; c += block_) {
-                                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                                    opwright_bf16 diff_dst_room_[512];
-                                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                                    }
-                                                }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t c = begin_; c < end_; c += block_) {
+                                            const int64_t n_ = opwright_min(block_, end_ - c);
+                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
+                                            opwright_bf16 diff_dst_room_[512];
+                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                             }
                                         }
                                     }
@@ -381,25 +441,21 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                for (int64_t c = begin_; c < end_; c += block_) {
-                                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                                    const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                                    opwright_bf16 diff_dst_room_[512];
-                                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                                    }
-                                                }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t c = begin_; c < end_; c += block_) {
+                                            const int64_t n_ = opwright_min(block_, end_ - c);
+                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
+                                            opwright_bf16 diff_dst_room_[512];
+                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                             }
                                         }
                                     }
@@ -411,21 +467,17 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                        opwright_bf16 diff_dst_room_[512];
-                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                        }
-                                    }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t c = begin_; c < end_; c += block_) {
+                                const int64_t n_ = opwright_min(block_, end_ - c);
+                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
                         }
@@ -434,19 +486,15 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_src_sum__row_[i_] += 0.0f;
-                                        }
-                                    }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t c = begin_; c < end_; c += block_) {
+                                const int64_t n_ = opwright_min(block_, end_ - c);
+                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_sum__row_[i_] += 0.0f;
                                 }
                             }
                         }
@@ -455,19 +503,15 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_src_sum__row_[i_] += 0.0f;
-                                        }
-                                    }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t c = begin_; c < end_; c += block_) {
+                                const int64_t n_ = opwright_min(block_, end_ - c);
+                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_sum__row_[i_] += 0.0f;
                                 }
                             }
                         }
@@ -476,19 +520,15 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_src_sum__row_[i_] += 0.0f;
-                                        }
-                                    }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t c = begin_; c < end_; c += block_) {
+                                const int64_t n_ = opwright_min(block_, end_ - c);
+                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_sum__row_[i_] += 0.0f;
                                 }
                             }
                         }
@@ -516,7 +556,7 @@ static void interpolate_backward_bf16_0_c(void *context_, int64_t part_)
     }
 }
 
-static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
+static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
 {
     const interpolate_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
@@ -524,17 +564,9 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t A_d_ = sizes_->A[0];
-    const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
     const int64_t I_d_ = sizes_->I[0];
-    const int64_t A_h_ = sizes_->A[1];
-    const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t I_h_ = sizes_->I[1];
-    const int64_t A_w_ = sizes_->A[2];
-    const int64_t B_w_ = sizes_->B[2];
-    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
@@ -542,6 +574,15 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t W_w_ = sizes_->W[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
@@ -569,18 +610,14 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                            }
-                                        }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                                     }
                                 }
                             }
@@ -590,18 +627,14 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -611,18 +644,14 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -632,18 +661,14 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                            }
-                                        }
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -653,60 +678,44 @@ static void interpolate_backward_bf16_0_diff_src_X_(void *context_, int64_t part
             }
         }
         if (mode_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 2) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
             }
         }
         if (mode_word_ == 3) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_) {
+            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                                    diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                }
-                            }
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
@@ -738,7 +747,10 @@ void OPWRIGHT_STEPS(interpolate_backward_bf16)(
 {
     interpolate_backward_bf16_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
-        void (*const phases_[])(void *, int64_t) = {interpolate_backward_bf16_0_o, interpolate_backward_bf16_0_c, interpolate_backward_bf16_0_diff_src_X_};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        opwright_phase(team_, interpolate_backward_bf16_0_t, &call_);
+    }
+    if (first_ <= 1 && 1 < last_) {
+        void (*const phases_[])(void *, int64_t) = {interpolate_backward_bf16_1_o, interpolate_backward_bf16_1_c, interpolate_backward_bf16_1_diff_src_X_};
+        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
 }

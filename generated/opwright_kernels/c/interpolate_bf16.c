@@ -29,206 +29,118 @@ typedef struct {
     int64_t parts_;
 } interpolate_bf16_call_;
 
-static void interpolate_bf16_0_c(void *context_, int64_t part_)
+static void interpolate_bf16_0_t(void *context_, int64_t part_)
 {
     const interpolate_bf16_call_ *const call_ = context_;
-    const opwright_bf16 *const src = call_->src;
-    opwright_bf16 *const dst = call_->dst;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
-    const int64_t I_d_ = sizes_->I[0];
+    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t A_h_ = sizes_->A[1];
     const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
-    const int64_t I_h_ = sizes_->I[1];
+    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
-    const int64_t Q_w_ = sizes_->Q[2];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
-    const int64_t src_N = sizes_->src_N;
-    const int64_t src_C = sizes_->src_C;
-    const int64_t src_X_d_ = sizes_->src_X[0];
-    const int64_t src_X_h_ = sizes_->src_X[1];
-    const int64_t src_X_w_ = sizes_->src_X[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
+    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
+    const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t o_w_ = rest_1_ % O_w_;
-        const int64_t rest_2_ = rest_1_ / O_w_;
-        const int64_t o_h_ = rest_2_ % O_h_;
-        const int64_t rest_3_ = rest_2_ / O_h_;
-        const int64_t o_d_ = rest_3_ % O_d_;
-        const int64_t n = rest_3_ / O_d_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < end_; ++c) {
-            blend[c - begin_] = 0.0f;
-        }
-        if (mode_word_ == 0) {
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float *restrict blend_row_ = blend + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    blend_row_[i_] += 0.0f;
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict blend_row_ = blend + (c - begin_);
-                                        const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                        opwright_bf16 src_room_[512];
-                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict blend_row_ = blend + (c - begin_);
-                                        const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                        opwright_bf16 src_room_[512];
-                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                    for (int64_t c = begin_; c < end_; c += block_) {
-                                        const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict blend_row_ = blend + (c - begin_);
-                                        const float same_0_ = (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_);
-                                        opwright_bf16 src_room_[512];
-                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        for (int64_t c = begin_; c < end_; ++c) {
-            dst_sum_[c - begin_] = 0.0f;
-        }
-        if (mode_word_ == 0) {
-            if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
-                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t t_h_ = rest_1_ % W_h_;
+        const int64_t rest_2_ = rest_1_ / W_h_;
+        int64_t t_d_ = rest_2_ % W_d_;
+        const int64_t rest_3_ = rest_2_ / W_d_;
+        int64_t o_w_ = rest_3_ % O_w_;
+        const int64_t rest_4_ = rest_3_ / O_w_;
+        int64_t o_h_ = rest_4_ % O_h_;
+        int64_t o_d_ = rest_4_ / O_h_;
+        int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
+        int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+        int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, W_w_);
+            if (mode_word_ == 1) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float reckoned_0__room_[512];
+                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                    float *restrict reckoned_0__row_ = O_d_ * (O_h_ * O_w_) == 1 ? reckoned_0__first_ : reckoned_0__room_;
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = opwright_from_bf16(src_row_[i_]);
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                    opwright_put_f32(reckoned_0__row_, reckoned_0__first_, O_d_ * (O_h_ * O_w_), n_);
+                }
+            }
+            if (mode_word_ == 2) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float reckoned_0__room_[512];
+                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                    float *restrict reckoned_0__row_ = O_d_ * (O_h_ * O_w_) == 1 ? reckoned_0__first_ : reckoned_0__room_;
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                    opwright_put_f32(reckoned_0__row_, reckoned_0__first_, O_d_ * (O_h_ * O_w_), n_);
+                }
+            }
+            if (mode_word_ == 3) {
+                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                    float reckoned_0__room_[512];
+                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                    float *restrict reckoned_0__row_ = O_d_ * (O_h_ * O_w_) == 1 ? reckoned_0__first_ : reckoned_0__room_;
+                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                    }
+                    opwright_put_f32(reckoned_0__row_, reckoned_0__first_, O_d_ * (O_h_ * O_w_), n_);
+                }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                t_h_ += 1;
+                if (t_h_ == W_h_) {
+                    t_h_ = 0;
+                    t_d_ += 1;
+                    if (t_d_ == W_d_) {
+                        t_d_ = 0;
+                        o_w_ += 1;
+                        if (o_w_ == O_w_) {
+                            o_w_ = 0;
+                            o_h_ += 1;
+                            if (o_h_ == O_h_) {
+                                o_h_ = 0;
+                                o_d_ += 1;
+                                whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
+                            }
+                            whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+                        }
+                        whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
                     }
                 }
             }
-        }
-        if (mode_word_ == 1) {
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                const float *restrict blend_row_ = blend + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                const float *restrict blend_row_ = blend + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                const float *restrict blend_row_ = blend + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
-                }
-            }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
-            }
-            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
         }
     }
 }
 
-static void interpolate_bf16_0_o(void *context_, int64_t part_)
+static void interpolate_bf16_1_c(void *context_, int64_t part_)
 {
     const interpolate_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
@@ -237,27 +149,31 @@ static void interpolate_bf16_0_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t A_d_ = sizes_->A[0];
-    const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
     const int64_t I_d_ = sizes_->I[0];
-    const int64_t A_h_ = sizes_->A[1];
-    const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t I_h_ = sizes_->I[1];
-    const int64_t A_w_ = sizes_->A[2];
-    const int64_t B_w_ = sizes_->B[2];
-    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t W_w_ = sizes_->W[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];
@@ -265,139 +181,1151 @@ static void interpolate_bf16_0_o(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const int64_t blocks_ = opwright_ceil_div(C, block_);
+    const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t o_h_ = rest_1_ % O_h_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_w_ = rest_1_ % O_w_;
+        const int64_t rest_2_ = rest_1_ / O_w_;
+        int64_t o_h_ = rest_2_ % O_h_;
+        const int64_t rest_3_ = rest_2_ / O_h_;
+        int64_t o_d_ = rest_3_ % O_d_;
+        int64_t n = rest_3_ / O_d_;
+        int64_t whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+        int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
+        int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+        int64_t whole_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+        int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
+        int64_t whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, C);
+            for (int64_t c = begin_; c < end_; ++c) {
+                blend[c - begin_] = 0.0f;
+            }
+            if (mode_word_ == 0) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict blend_row_ = blend + (c - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        blend_row_[i_] += 0.0f;
+                    }
+                }
+            }
+            if (mode_word_ == 1) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                }
+            }
+            if (mode_word_ == 2) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                }
+            }
+            if (mode_word_ == 3) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                }
+            }
+            for (int64_t c = begin_; c < end_; ++c) {
+                dst_sum_[c - begin_] = 0.0f;
+            }
+            if (mode_word_ == 0) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_sum__row_[i_] = opwright_from_bf16(src_row_[i_]);
+                        }
+                    }
+                }
+            }
+            if (mode_word_ == 1) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                    const float *restrict blend_row_ = blend + (c - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            if (mode_word_ == 2) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                    const float *restrict blend_row_ = blend + (c - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            if (mode_word_ == 3) {
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                    const float *restrict blend_row_ = blend + (c - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                o_w_ += 1;
+                if (o_w_ == O_w_) {
+                    o_w_ = 0;
+                    o_h_ += 1;
+                    if (o_h_ == O_h_) {
+                        o_h_ = 0;
+                        o_d_ += 1;
+                        if (o_d_ == O_d_) {
+                            o_d_ = 0;
+                            n += 1;
+                        }
+                        whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+                        whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
+                    }
+                    whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+                    whole_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+                }
+                whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
+                whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+            }
+        }
+    }
+}
+
+static void interpolate_bf16_1_o(void *context_, int64_t part_)
+{
+    const interpolate_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    opwright_bf16 *const dst = call_->dst;
+    const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t W_d_ = sizes_->W[0];
+    const int64_t W_h_ = sizes_->W[1];
+    const int64_t W_w_ = sizes_->W[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t A_w_ = sizes_->A[2];
+    const int64_t B_w_ = sizes_->B[2];
+    const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
+    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
+    int64_t table_0_[512];
+    int64_t table_1_[512];
+    const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
-        const int64_t o_d_ = rest_2_ % O_d_;
+        int64_t o_d_ = rest_2_ % O_d_;
         const int64_t rest_3_ = rest_2_ / O_d_;
-        const int64_t c = rest_3_ % C;
-        const int64_t n = rest_3_ / C;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-            blend[o_w_ - begin_] = 0.0f;
-        }
-        if (mode_word_ == 0) {
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                float *restrict blend_row_ = blend + (o_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    blend_row_[i_] += 0.0f;
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                        blend[o_w_ - begin_] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(src[n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                        blend[o_w_ - begin_] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(src[n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                if (opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) < I_d_) {
-                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                        if (opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) < I_h_) {
-                            for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                                    if (opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) < I_w_) {
-                                        blend[o_w_ - begin_] += (float)(((1 - t_d_) * (Q_d_ - opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) + t_d_ * opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_)) * ((1 - t_h_) * (Q_h_ - opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) + t_h_ * opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_)) * ((1 - t_w_) * (Q_w_ - opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_)) + t_w_ * opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_))) / (float)(Q_d_ * Q_h_ * Q_w_) * opwright_from_bf16(src[n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * src_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-            dst_sum_[o_w_ - begin_] = 0.0f;
-        }
-        if (mode_word_ == 0) {
-            if (opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) < I_d_ && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) < I_h_) {
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
+        int64_t whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+        int64_t whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
+        int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+        int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, O_w_);
+            if (task_ == first_task_ || blocks_ != 1) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    if (opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) >= 0 && opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) < I_w_) {
-                        dst_sum_[o_w_ - begin_] = opwright_from_bf16(src[n * src_N + c * src_C + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * src_X_w_]);
+                    table_0_[o_w_ - begin_] = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
+                    table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+                }
+            }
+            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                blend[o_w_ - begin_] = 0.0f;
+            }
+            if (mode_word_ == 0) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    float *restrict blend_row_ = blend + (o_w_ - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        blend_row_[i_] += 0.0f;
                     }
                 }
             }
-        }
-        if (mode_word_ == 1) {
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
+            if (mode_word_ == 1) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
+                        const int64_t n_ = end_ - o_w_;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
                 }
             }
-        }
-        if (mode_word_ == 2) {
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
+            if (mode_word_ == 2) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
+                        const int64_t n_ = end_ - o_w_;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
                 }
             }
-        }
-        if (mode_word_ == 3) {
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = blend_row_[i_];
+            if (mode_word_ == 3) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
+                        const int64_t n_ = end_ - o_w_;
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_bf16 src_room_[512];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_bf16(src_room_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            blend_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
                 }
             }
-        }
-        for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - o_w_);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-            opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-            const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                dst_sum_[o_w_ - begin_] = 0.0f;
             }
-            opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
+            if (mode_word_ == 0) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                        opwright_bf16 src_room_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_sum__row_[i_] = opwright_from_bf16(src_room_[i_]);
+                        }
+                    }
+                }
+            }
+            if (mode_word_ == 1) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                    const float *restrict blend_row_ = blend + (o_w_ - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            if (mode_word_ == 2) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                    const float *restrict blend_row_ = blend + (o_w_ - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            if (mode_word_ == 3) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                    const float *restrict blend_row_ = blend + (o_w_ - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_sum__row_[i_] = blend_row_[i_];
+                    }
+                }
+            }
+            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    if (o_d_ == O_d_) {
+                        o_d_ = 0;
+                        c += 1;
+                        if (c == C) {
+                            c = 0;
+                            n += 1;
+                        }
+                    }
+                    whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+                    whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
+                }
+                whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+                whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+            }
         }
     }
 }
@@ -409,7 +1337,10 @@ void OPWRIGHT_STEPS(interpolate_bf16)(
 {
     interpolate_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
-        void (*const phases_[])(void *, int64_t) = {interpolate_bf16_0_c, interpolate_bf16_0_o};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        opwright_phase(team_, interpolate_bf16_0_t, &call_);
+    }
+    if (first_ <= 1 && 1 < last_) {
+        void (*const phases_[])(void *, int64_t) = {interpolate_bf16_1_c, interpolate_bf16_1_o};
+        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
 }

@@ -103,14 +103,19 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
             }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-                for (int64_t b = 0; b < B_inner_; ++b) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                const int64_t n_ = 512;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[512];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         opwright_f16 src_room_[512];
@@ -118,9 +123,136 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_gamma_sum__row_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_gamma_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
                     }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                        const float same_1_ = scale[b_row_ * B_inner_ + b];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_gamma_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                const int64_t n_ = 32;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                        const float same_1_ = scale[b_row_ * B_inner_ + b];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_gamma_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                        const float same_1_ = scale[b_row_ * B_inner_ + b];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_gamma_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
                 }
             }
         }
@@ -128,18 +260,132 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
             }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                for (int64_t b = 0; b < B_inner_; ++b) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                const int64_t n_ = 512;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[512];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_beta_sum__row_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_beta_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
                     }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_beta_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                const int64_t n_ = 32;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_beta_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_beta_sum__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
                 }
             }
         }
@@ -399,33 +645,158 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
         for (int64_t b = begin_; b < end_; ++b) {
             level[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict level_row_ = level + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict level_row_ = level + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        level_row_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            level_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                level_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict level_row_ = level + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            level_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                level_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict level_row_ = level + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            level_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                level_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict level_row_ = level + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            level_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                level_row_[i_] += tile_[i_];
             }
         }
         for (int64_t b = begin_; b < end_; ++b) {
             slope[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict slope_row_ = slope + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict slope_row_ = slope + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
@@ -435,9 +806,142 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        slope_row_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            slope_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                slope_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict slope_row_ = slope + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float mean_room_[512];
+                    const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            slope_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                slope_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict slope_row_ = slope + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float mean_room_[512];
+                    const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            slope_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                slope_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict slope_row_ = slope + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float mean_room_[512];
+                    const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            slope_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                slope_row_[i_] += tile_[i_];
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {

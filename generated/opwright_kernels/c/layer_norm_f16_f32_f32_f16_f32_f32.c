@@ -198,18 +198,132 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict total_row_ = total + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        total_row_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
             }
         }
         for (int64_t b = begin_; b < end_; b += block_) {
@@ -224,19 +338,136 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
         for (int64_t b = begin_; b < end_; ++b) {
             spread[b - begin_] = 0.0f;
         }
-        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            for (int64_t c = 0; c < C_inner_; ++c) {
-                for (int64_t b = begin_; b < end_; b += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - b);
-                    float *restrict spread_row_ = spread + (b - begin_);
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
+            const int64_t n_ = 512;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        spread_row_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict spread_row_ = spread + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            spread_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                spread_row_[i_] += tile_[i_];
             }
         }
         for (int64_t b = begin_; b < end_; b += block_) {

@@ -47,56 +47,177 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t a_row_ = rest_1_ % A_rows_;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-        const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        for (int64_t a = begin_; a < end_; ++a) {
-            total[a - begin_] = 0.0f;
-        }
-        for (int64_t c = 0; c < C; ++c) {
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
+            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            for (int64_t a = begin_; a < end_; ++a) {
+                total[a - begin_] = 0.0f;
+            }
+            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 512 * 512; a += 512) {
+                const int64_t n_ = 512;
                 float *restrict total_row_ = total + (a - begin_);
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                float tile_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t c = 0; c < C; ++c) {
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += tile_[i_];
                 }
             }
-        }
-        for (int64_t c = 0; c < C; ++c) {
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
-                opwright_f16 dst_room_[512];
-                const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
-                float made_0_[512];
+            for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                const int64_t n_ = 64;
+                float *restrict total_row_ = total + (a - begin_);
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+                    tile_[i_] = 0.0f;
                 }
-                opwright_exp_row_f32(made_0_, n_);
-                const float *restrict total_row_ = total + (a - begin_);
+                int64_t terms_ = 0;
+                for (int64_t c = 0; c < C; ++c) {
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_]);
+                    total_row_[i_] += tile_[i_];
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
+            }
+            for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
+                const int64_t n_ = 32;
+                float *restrict total_row_ = total + (a - begin_);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t c = 0; c < C; ++c) {
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
+                const int64_t n_ = end_ - a;
+                float *restrict total_row_ = total + (a - begin_);
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t c = 0; c < C; ++c) {
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = 0; c < C; ++c) {
+                for (int64_t a = begin_; a < end_; a += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - a);
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    opwright_f16 dst_room_[512];
+                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float made_0_[512];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+                    }
+                    opwright_exp_row_f32(made_0_, n_);
+                    const float *restrict total_row_ = total + (a - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_]);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
+                }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
             }
         }
     }
@@ -126,59 +247,75 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t a = task_ % A_inner_;
-        const int64_t rest_1_ = task_ / A_inner_;
-        const int64_t a_row_ = rest_1_ % A_rows_;
+    if (first_task_ < end_task_) {
+        int64_t a = first_task_ % A_inner_;
+        const int64_t rest_1_ = first_task_ / A_inner_;
+        int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-        const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-        float total = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t c = 0; c < C; c += block_) {
-            const int64_t n_ = opwright_min(block_, C - c);
-            opwright_f16 diff_dst_room_[512];
-            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-            const int64_t whole_ = n_ / 32 * 32;
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]);
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
+            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            float total = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t c = 0; c < C; c += block_) {
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_f16 diff_dst_room_[512];
+                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]);
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]);
                 }
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]);
+            total += opwright_sum_of_f32(sums_0_);
+            for (int64_t c = 0; c < C; c += block_) {
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_f16 diff_src_room_[512];
+                opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_f16 diff_dst_room_[512];
+                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                opwright_f16 dst_room_[512];
+                const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+                float made_0_[512];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+                }
+                opwright_exp_row_f32(made_0_, n_);
+                const float same_0_ = total;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * same_0_);
+                }
+                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
-        }
-        total += opwright_sum_of_f32(sums_0_);
-        for (int64_t c = 0; c < C; c += block_) {
-            const int64_t n_ = opwright_min(block_, C - c);
-            opwright_f16 diff_src_room_[512];
-            opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-            opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-            opwright_f16 diff_dst_room_[512];
-            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-            opwright_f16 dst_room_[512];
-            const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
-            float made_0_[512];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+            a += 1;
+            if (a == A_inner_) {
+                a = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
             }
-            opwright_exp_row_f32(made_0_, n_);
-            const float same_0_ = total;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * same_0_);
-            }
-            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
         }
     }
 }

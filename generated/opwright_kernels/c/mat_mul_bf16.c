@@ -43,38 +43,54 @@ static void mat_mul_bf16_0_k(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t n = task_ % N;
-        const int64_t rest_1_ = task_ / N;
-        const int64_t m = rest_1_ % M;
+    if (first_task_ < end_task_) {
+        int64_t n = first_task_ % N;
+        const int64_t rest_1_ = first_task_ / N;
+        int64_t m = rest_1_ % M;
         const int64_t rest_2_ = rest_1_ / M;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
-        sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t k = 0; k < K; k += block_) {
-            const int64_t n_ = opwright_min(block_, K - k);
-            opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
-            opwright_bf16 weights_room_[512];
-            const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
-            const int64_t whole_ = n_ / 32 * 32;
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(weights_row_[i_ + j_]);
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t k = 0; k < K; k += block_) {
+                const int64_t n_ = opwright_min(block_, K - k);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                opwright_bf16 weights_room_[512];
+                const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+                const int64_t whole_ = n_ / 32 * 32;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(weights_row_[i_ + j_]);
+                    }
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
                 }
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
+            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
+            n += 1;
+            if (n == N) {
+                n = 0;
+                m += 1;
+                if (m == M) {
+                    m = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
             }
         }
-        sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
     }
 }
 
@@ -100,34 +116,50 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t n = rest_1_ % N;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t n = rest_1_ % N;
         const int64_t rest_2_ = rest_1_ / N;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, M);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
-        for (int64_t m = begin_; m < end_; ++m) {
-            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-        }
-        for (int64_t k = 0; k < K; ++k) {
-            for (int64_t m = begin_; m < end_; m += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - m);
-                float sums_room_[512];
-                float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
-                const float same_0_ = opwright_from_bf16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += opwright_from_bf16(src_row_[i_]) * same_0_;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, M);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            for (int64_t m = begin_; m < end_; ++m) {
+                sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+            }
+            for (int64_t k = 0; k < K; ++k) {
+                for (int64_t m = begin_; m < end_; m += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - m);
+                    float sums_room_[512];
+                    float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
+                    const float same_0_ = opwright_from_bf16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        sums_row_[i_] += opwright_from_bf16(src_row_[i_]) * same_0_;
+                    }
+                    opwright_put_f32(sums_row_, sums_first_, N, n_);
                 }
-                opwright_put_f32(sums_row_, sums_first_, N, n_);
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                n += 1;
+                if (n == N) {
+                    n = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
             }
         }
     }
@@ -155,30 +187,154 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t m = rest_1_ % M;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t m = rest_1_ % M;
         const int64_t rest_2_ = rest_1_ / M;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, N);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
-        for (int64_t n = begin_; n < end_; ++n) {
-            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-        }
-        for (int64_t k = 0; k < K; ++k) {
-            for (int64_t n = begin_; n < end_; n += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - n);
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, N);
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            for (int64_t n = begin_; n < end_; ++n) {
+                sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
+            }
+            for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 512 * 512; n += 512) {
+                const int64_t n_ = 512;
                 float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                opwright_bf16 weights_room_[512];
-                const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                float tile_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t k = 0; k < K; ++k) {
+                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                    opwright_bf16 weights_room_[512];
+                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t n = begin_ + (end_ - begin_) / 512 * 512; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                const int64_t n_ = 64;
+                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t k = 0; k < K; ++k) {
+                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                    opwright_bf16 weights_room_[512];
+                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
+                const int64_t n_ = 32;
+                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t k = 0; k < K; ++k) {
+                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                    opwright_bf16 weights_room_[512];
+                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
+                const int64_t n_ = end_ - n;
+                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                for (int64_t k = 0; k < K; ++k) {
+                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                    opwright_bf16 weights_room_[512];
+                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    sums_row_[i_] += tile_[i_];
+                }
+            }
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                m += 1;
+                if (m == M) {
+                    m = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
                 }
             }
         }
@@ -246,29 +402,45 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t rest_1_ = task_ / blocks_;
-        const int64_t m = rest_1_ % M;
+    if (first_task_ < end_task_) {
+        int64_t at_ = first_task_ % blocks_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t m = rest_1_ % M;
         const int64_t rest_2_ = rest_1_ / M;
-        const int64_t b = rest_2_ % B_inner_;
-        const int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, N);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        for (int64_t n = begin_; n < end_; n += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - n);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-            opwright_bf16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
-            const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-            opwright_bf16 bias_room_[512];
-            const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, n_, bias_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(sums_row_[i_] + opwright_from_bf16(bias_row_[i_]));
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t begin_ = at_ * block_;
+            const int64_t end_ = opwright_min(begin_ + block_, N);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            for (int64_t n = begin_; n < end_; n += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - n);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+                opwright_bf16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+                const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                opwright_bf16 bias_room_[512];
+                const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, n_, bias_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(sums_row_[i_] + opwright_from_bf16(bias_row_[i_]));
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
             }
-            opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                m += 1;
+                if (m == M) {
+                    m = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
+            }
         }
     }
 }

@@ -56,6 +56,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t src_X_d_ = sizes_->src_X[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
@@ -66,8 +68,6 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, N, parts_, src_C == 1 && diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
@@ -89,19 +89,92 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                for (int64_t c = begin_; c < end_; c += block_) {
-                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                    float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        peak_row_[i_] = opwright_maximumf(peak_row_[i_], opwright_from_f16(src_row_[i_]));
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
                                     }
                                 }
                             }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
                 }
@@ -119,21 +192,100 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                for (int64_t c = begin_; c < end_; c += block_) {
-                                    const int64_t n_ = opwright_min(block_, end_ - c);
-                                    float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        first_row_[i_] = opwright_minimumf(first_row_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
                 }
@@ -151,9 +303,9 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
                                     float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * block_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * (I_w_ * block_) + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * (I_w_ * block_)));
@@ -225,6 +377,8 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t src_X_d_ = sizes_->src_X[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
@@ -235,8 +389,6 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -252,16 +404,16 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
                                 float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    peak_row_[i_] = opwright_maximumf(peak_row_[i_], opwright_from_f16(src_row_[i_]));
+                                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], opwright_from_f16(src_row_[i_]));
                                 }
                             }
                         }
@@ -278,18 +430,18 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
                                 float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                 const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                 const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    first_row_[i_] = opwright_minimumf(first_row_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
                                 }
                             }
                         }
@@ -306,11 +458,11 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_div(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
                                 float diff_src_sum__room_[512];
                                 float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_));
                                 float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
@@ -372,6 +524,8 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t src_X_d_ = sizes_->src_X[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t N = sizes_->N;
+    const int64_t C = sizes_->C;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
@@ -382,8 +536,6 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t N = sizes_->N;
-    const int64_t C = sizes_->C;
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -400,10 +552,10 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_maximumf(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_f16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_f16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
                             }
                         }
                     }
@@ -420,10 +572,10 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_minimumf(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_f16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_f16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
                             }
                         }
                     }
@@ -440,9 +592,9 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_div(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_div(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_div(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_div(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_div(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_div(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
                                 diff_src_sum_[o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_)] += (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) == first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) : 0.0f;
                             }
                         }

@@ -55,15 +55,15 @@ static void reduce_max_f32_0_r(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[i_ + j_]);
+                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[i_ + j_]);
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] = opwright_maximumf(sums_0_[j_], src_row_[whole_ + j_]);
+                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[whole_ + j_]);
                 }
             }
         }
-        dst_sum_ = opwright_maximumf(dst_sum_, opwright_max_of_f32(sums_0_));
+        dst_sum_ = opwright_max_so_far_f32(dst_sum_, opwright_max_of_f32(sums_0_));
         dst[dst_K_k_at_ + k * dst_K_step_] = dst_sum_;
     }
 }
@@ -97,18 +97,88 @@ static void reduce_max_f32_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             dst_sum_[k - begin_] = -INFINITY;
         }
-        for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-            for (int64_t r = 0; r < R_inner_; ++r) {
-                for (int64_t k = begin_; k < end_; k += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - k);
-                    float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
+            const int64_t n_ = 512;
+            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = -INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = opwright_maximumf(dst_sum__row_[i_], src_row_[i_]);
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            const int64_t n_ = 64;
+            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = -INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
+            const int64_t n_ = 32;
+            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = -INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
+            const int64_t n_ = end_ - k;
+            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = -INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    float src_room_[512];
+                    const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
             }
         }
         for (int64_t k = begin_; k < end_; k += block_) {

@@ -100,18 +100,132 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             total[k - begin_] = 0.0f;
         }
-        for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-            for (int64_t r = 0; r < R_inner_; ++r) {
-                for (int64_t k = begin_; k < end_; k += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - k);
-                    float *restrict total_row_ = total + (k - begin_);
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
+            const int64_t n_ = 512;
+            float *restrict total_row_ = total + (k - begin_);
+            float tile_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        total_row_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
                     }
                 }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (k - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (k - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
+            }
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
+            const int64_t n_ = end_ - k;
+            float *restrict total_row_ = total + (k - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                total_row_[i_] += tile_[i_];
             }
         }
         for (int64_t k = begin_; k < end_; k += block_) {

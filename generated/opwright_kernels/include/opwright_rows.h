@@ -24,6 +24,10 @@
 #define OPWRIGHT_STEPS(name) name##_portable
 #endif
 
+// Quotients whose divisor is 1 most of the time.
+static inline int64_t opwright_floor_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_floor_div(a, b); }
+static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
+
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts.
 static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most)
 {

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..language import expr
-from ..language.expr import Call, Expr, Name, Read
+from ..language.expr import Binary, Call, Expr, Name, Read, Unary
 from .program import Array, Formula, Part, Program
 
 COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
@@ -21,7 +21,7 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
     """The program in which no phase computes a costly value twice; `groups` are phases, with the letters of tasks."""
     arrays, parts = dict(found.arrays), list[Part]()
     for group, own in groups:
-        rest = list(group)
+        rest = [made for part in group for made in _reckoned_before(found, part, arrays)]
         for tree in _repeated(rest, own, found):
             users = [n for n, part in enumerate(rest) if tree in _costly(part)]
             read = {node.tensor for node in expr.reads(tree)}
@@ -39,6 +39,49 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
             rest.insert(users[0], made)
         parts += rest
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
+
+
+def _reckoned_before(found: Program, part: Part, arrays: dict[str, Array]) -> list[Part]:
+    """A step, behind those that reckon what it makes of quotients of few of its letters, as the weights of a blend.
+
+    Its reduced letters come first in their arrays, so that lanes along the others find neighbours.
+    """
+    made: list[Part] = []
+    for tree in dict.fromkeys(tree for formula in part.formulas for tree in _reckoned(found, part, formula.value)):
+        name = f"reckoned_{sum(array.startswith('reckoned_') for array in arrays)}_"
+        target = expr.names(part.target)
+        letters = sorted((x for x in found.letters if x in expr.names(tree)), key=lambda letter: letter in target)
+        cell = Read(name, tuple(map(Name, letters)))
+        arrays[name] = Array(name, "between", tuple(found.letters[letter] for letter in letters))
+        formulas = tuple(
+            dataclasses.replace(
+                formula, assignment=dataclasses.replace(formula.assignment, target=cell, op="set", value=tree)
+            )
+            for formula in part.formulas
+            if tree in _reckoned(found, part, formula.value)
+        )
+        own = tuple(letter for letter in found.letters if letter in letters)
+        made.append(Part(part.number, formulas, part.by, (), own, part.at))
+        part = _replaced(part, tree, cell)
+    return [*made, part]
+
+
+def _reckoned(found: Program, part: Part, tree: Expr) -> list[Expr]:
+    """The widest values within one that read nothing, divide integers, and are the same for some letter of the step."""
+    letters = expr.names(tree) & found.letters.keys()
+    quotients = (node for node in expr.walk(tree) if _divides(node) and expr.names(node) & found.letters.keys())
+    if not expr.reads(tree) and letters and letters < {*part.letters} and any(quotients):
+        runs = any(found.letters[letter].kind == "run" for letter in letters)
+        return [] if runs or part.where else [tree]
+    if isinstance(tree, Unary) and tree.op == "-":
+        return _reckoned(found, part, tree.operand)
+    if isinstance(tree, Binary) and tree.op in "+-*/" and expr.reads(tree):
+        return [*_reckoned(found, part, tree.left), *_reckoned(found, part, tree.right)]
+    return []
+
+
+def _divides(node: Expr) -> bool:
+    return (isinstance(node, Binary) and node.op == "%") or (isinstance(node, Call) and node.function == "floor")
 
 
 def _repeated(parts: Sequence[Part], own: Sequence[str], found: Program) -> list[Expr]:

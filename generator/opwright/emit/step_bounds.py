@@ -68,9 +68,14 @@ class Guards:
             array = elements.program.arrays[read.tensor]
             for number in loose_axes(elements.program, read):
                 axis, index = array.axes[number], read.indices[number]
+                last = slopes.minus(axis.extent, Number(1))
                 for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
+                    if held(index, last):  # which is inside where there is any cell
+                        some = Binary(">=", elements.integer(last, copy), ZERO)
+                        found.append(_Condition(last, copy, some, expr.names(last), expr.gathered_names(last)))
+                        continue
                     at, end = elements.integer(index, copy), elements.extent(axis, copy)
-                    below = slopes.minus(slopes.minus(axis.extent, Number(1)), index)
+                    below = slopes.minus(last, index)
                     letters = (expr.names(index), expr.gathered_names(index))
                     found.append(_Condition(slopes.folded(index), copy, Binary(">=", at, ZERO), *letters))
                     found.append(_Condition(slopes.folded(below), copy, Binary("<", at, end), *letters))
@@ -121,4 +126,14 @@ class Guards:
         dividend = self.elements.integer(value, axis)
         if divisor == Number(1):
             return dividend
-        return Call(f"opwright_{rounded}_div", (dividend, self.elements.integer(divisor, axis)))
+        return Call(f"opwright_{rounded}_by", (dividend, self.elements.integer(divisor, axis)))
+
+
+def held(index: expr.Expr, last: expr.Expr) -> bool:
+    """Whether an index is held between 0 and the last cell, as in `min(max(index, 0), last)`."""
+    ends = {"min": last, "max": Number(0)}
+    if not isinstance(index, expr.Call) or index.function not in ends or ends[index.function] not in index.arguments:
+        return False
+    other = "max" if index.function == "min" else "min"
+    inner = (one for one in index.arguments if isinstance(one, expr.Call) and one.function == other)
+    return any(ends[other] in one.arguments for one in inner)

@@ -41,9 +41,10 @@ class Finish(Lowering):
             Declare("end_", end),
             Declare("task_", Binary("/", cell, along)),
             *self.digits_of_task(
-                [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
+                [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)], Name("task_")
             ),
             *self.of_task(),
+            *(Declare(name, value) for value, name in self.wholes.items()),
             *self.numbers(),
             *inner,
         )

@@ -7,8 +7,8 @@ cells depend on nothing but themselves; otherwise a task has whole rows, along w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged
@@ -18,14 +18,31 @@ from ..language.expr import Read
 from ..language.kinds import Kind
 from ..language.model import Op
 from ..language.types import symbol_kinds
-from . import nodes
-from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Expr, For, If, Member, Name, Stmt
+from . import nodes, step_tiles, step_wholes
+from .nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    DeclareArray,
+    Expr,
+    For,
+    If,
+    Index,
+    Member,
+    Name,
+    Stmt,
+)
 from .step_bounds import Bounds, Guards
 from .step_elements import BEGIN, ROOM, SIZES, Elements, expr_name
 from .step_rows import Row, begun, together, updated
 from .step_values import Values
 
 LONG = 2**30  # lanes that are taken at once along a row
+FEW = 2  # letters of a task that are reckoned from its number, in place of being counted
 
 
 def words_of(op: Op, name: str) -> list[str]:
@@ -61,13 +78,20 @@ class Lowering(Elements):
         kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
         self.values = Values(row["accumulate"], kinds, self.scalar, self.element, self.dtype)
         self.sums = 0  # names of lanes that reductions add up in
+        self.tables: dict[Expr, str] = {}  # names of tables of integers by lanes
+        self.wholes: dict[Expr, str] = {}  # names of integers that are the same for all of a task
         self.laned_rows = False  # whether any step takes lanes together
 
     def body(self) -> tuple[Stmt, ...]:
-        inner = [statement for part in self.phase.parts for statement in self.part(part)]
-        task, total = self.decoded()
-        loop = self.tasks(total, [*task, *self.of_task(), *self.numbers(), *inner])
-        made = (*self.declared.values(), *loop)
+        inner = tuple(statement for part in self.phase.parts for statement in self.part(part))
+        inner = step_wholes.named(inner, self.known(), self.wholes)
+        if self.lanes is not None and self.blocked:
+            inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables)
+            self.steps += [ZERO] if self.tables else []
+        digits, task, total = self.decoded()
+        loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
+        tables = (DeclareArray(name, "int64_t", ROOM) for name in self.tables.values())
+        made = (*self.declared.values(), *tables, *loop)
         tiles = self.moved()
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
@@ -86,6 +110,18 @@ class Lowering(Elements):
         return Call(f"opwright_moved_{kinds.pop()}", arguments)
 
     # Tasks.
+
+    def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
+        """The tables of a task's lanes, which are those of the task before where all tasks have the same lanes."""
+        if not self.tables:
+            return []
+        lane = Name(self.lane_name())
+        entries = [Assign(Index(Name(n), Binary("-", lane, BEGIN)), value) for value, n in self.tables.items()]
+        fill = For(lane.name, BEGIN, Name("end_"), tuple(entries))
+        if len(digits) <= FEW:
+            return [fill]
+        others = Binary("!=", Name("blocks_"), ONE)
+        return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
 
     def of_task(self) -> list[Stmt]:
         """The offsets of the runs' letters that a task has for itself; those of loops stand in their loops."""
@@ -106,16 +142,39 @@ class Lowering(Elements):
         assert isinstance(row, Name)
         return row.name.removesuffix("_row_")
 
-    def tasks(self, total: Expr, body: Sequence[Stmt]) -> list[Stmt]:
-        part, parts = Name("part_"), Name("parts_")
-        return [
-            Declare("total_", total),
-            Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts))),
-            For("task_", Call("opwright_share", (Name("total_"), part, parts)), Name("end_task_"), tuple(body)),
-        ]
+    def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
+        """The loop over the tasks of a part: the letters of the first one from its number, of others by counting on."""
+        part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
+        numbered = self.digits_of_task(digits, first if len(digits) > FEW else Name("task_"))
+        begin = Call("opwright_share", (Name("total_"), part, parts))
+        past = Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts)))
+        wholes = step_wholes.by_letter(self.wholes, [name for name, _ in digits])
+        always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
+        if len(digits) <= FEW:
+            changing = [replace(one, changes=False) for one in changing]
+            loop = For("task_", begin, end, (*numbered, *changing, *body))
+            return [Declare("total_", total), past, *always, loop]
+        loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
+        made = [Declare("total_", total), Declare("first_task_", begin), past, *always]
+        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]  # which divide by no extent of 0
 
-    def decoded(self) -> tuple[list[Stmt], Expr]:
-        """The letters of a task from its number, the last one fastest, and how many tasks there are."""
+    def next_task(
+        self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
+    ) -> tuple[Stmt, ...]:
+        """The letters of a task counted on to those of the next one, and what is reckoned of them."""
+        made: tuple[Stmt, ...] = ()
+        for name, extent in digits:
+            wrap = If(Binary("==", Name(name), extent), (Assign(Name(name), ZERO), *made))
+            more = step_wholes.again(wholes.get(name, ()))
+            made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
+        return made
+
+    def known(self) -> set[str]:
+        """The names that a task knows from its beginning: constants, and its letters."""
+        return {*self.declared, *(loop.name for name in self.phase.own for loop in self.own_loops(name))}
+
+    def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
+        """The letters of a task with their extents, the last one fastest; what follows on them; the number of tasks."""
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
@@ -128,21 +187,22 @@ class Lowering(Elements):
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
             elif self.laned_rows:
                 self.constant("block_", most)
-        return [*self.digits_of_task(digits), *after], nodes.chain("*", [extent for _, extent in digits], ONE)
+        return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
 
     def own_loops(self, letter: str) -> list[Loop]:
         return self.loops_of(self.program.letters[letter])
 
-    def digits_of_task(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
+    def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
         """Names and their values in the number of a task; names and extents are the slowest first."""
         statements: list[Stmt] = []
-        rest: Expr = Name("task_")
+        counted = rest == Name("first_task_")
         if len(digits) < 2:
-            return [Declare(name, rest) for name, _ in digits]
+            return [Declare(name, rest, changes=counted) for name, _ in digits]
         for number, (name, extent) in enumerate(reversed(digits[1:]), start=1):
-            left = f"rest_{number}_" if number + 1 < len(digits) else digits[0][0]
-            statements.append(Declare(name, Binary("%", rest, extent)))
-            statements.append(Declare(left, Binary("/", rest, extent)))
+            last = number + 1 == len(digits)
+            left = digits[0][0] if last else f"rest_{number}_"
+            statements.append(Declare(name, Binary("%", rest, extent), changes=counted))
+            statements.append(Declare(left, Binary("/", rest, extent), changes=counted and last))
             rest = Name(left)
         return statements
 
@@ -187,9 +247,18 @@ class Lowering(Elements):
             tests = bounds.tests.get(loop.name)
             if tests:
                 made = (If(nodes.both(tests), made, source=source),)
-            low, high = bounds.span(loop.name, ZERO, loop.extent)
+            low, high = (self.of_task_if(loop, end) for end in bounds.span(loop.name, ZERO, loop.extent))
             made = (For(loop.name, low, high, (*begins, *made), source=source),)
         return made
+
+    def of_task_if(self, loop: Loop, end: Expr) -> Expr:
+        """The end of a loop, reckoned once for a task where no other loop has a part in it."""
+        if not isinstance(end, Call) or not self.known().issuperset(nodes.names(end)):
+            return end
+        if end not in self.wholes:
+            stem = f"{loop.name.rstrip('_')}_end_"
+            self.wholes[end] = f"{stem}{sum(name.startswith(stem) for name in self.wholes.values())}_"
+        return Name(self.wholes[end])
 
     def laned(self, bounds: Bounds, body: Sequence[Stmt], source: str) -> For:
         """The loop over rows of lanes: a block at a time, of which there are `n_`."""
@@ -234,7 +303,9 @@ class Lowering(Elements):
         bounds = Guards(self, part, formula).bounds(order)
         if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula):
             row = Row(self, self.values, part, formula)
-            if lane in target:
+            if lane in target and step_tiles.possible(self, part, formula, reduced, bounds):
+                made = self.looped(kept, bounds, step_tiles.tiled(self, part, formula, reduced, bounds), part.source)
+            elif lane in target:
                 made = self.looped(
                     [*kept, *reduced], bounds, [self.laned(bounds, row.written(), part.source)], part.source
                 )

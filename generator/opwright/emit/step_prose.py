@@ -214,7 +214,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         rules=reference.rules(op),
         dtypes=tuple(tuple(row.values()) for row in op.dtypes),
         dtype_columns=tuple(op.dtypes[0]),
-        kernels=tuple(f"{op.function}_{row_label(op, row)}_portable" for row in op.dtypes),
+        kernels=tuple(f"{op.function}_{row_label(op, row)}" for row in op.dtypes),
         fast=tuple(isa.name for isa in ISAS if isa.fast and isa.serves(op, op.dtypes[0])),
         phases=tuple(_phase(parted(op), number) for number in range(len(staged(parted(op)).phases))),
         relations=reference.relations(op),

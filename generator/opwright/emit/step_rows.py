@@ -115,6 +115,13 @@ class Row:
             loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
 
+    def added(self, cells: Expr) -> tuple[Stmt, ...]:
+        """The terms of lanes put to what an array of as many cells has."""
+        source = self.part.source
+        made = self.made(Name("i_"))
+        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
+        return (*self.before, For("i_", ZERO, N, (term,), source=source))
+
     def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
         """Loops for a power whose exponent is the same for all lanes: small ones are products."""
         value = self.formula.value
@@ -266,6 +273,8 @@ def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) 
     """A term put to what a cell has."""
     if operator in ("sum", "product") and values.accumulate != "s64":
         return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    if operator in ("max", "min") and values.accumulate == "f32":
+        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
     return Assign(cell, values.combined(operator, cell, made), source=source)
 
 

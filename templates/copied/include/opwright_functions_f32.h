@@ -43,6 +43,18 @@ static inline double opwright_double(uint64_t bits)
 
 static inline float opwright_abs_f32(float x) { return opwright_float(opwright_bits(x) & 0x7fffffffu); }
 
+// What has been the greatest or the least so far, and one number more; a NaN wins over everything. Of a loop, the next turn
+// waits for two instructions of x86; for the larger of two numbers as `max` of values has it, it would wait for three.
+static inline float opwright_max_so_far_f32(float so_far, float x)
+{
+    return opwright_pick_f32(x != x, x, x > so_far ? x : so_far);
+}
+
+static inline float opwright_min_so_far_f32(float so_far, float x)
+{
+    return opwright_pick_f32(x != x, x, x < so_far ? x : so_far);
+}
+
 // The magnitude of one number with the sign of another.
 static inline float opwright_signed_f32(float magnitude, float sign)
 {

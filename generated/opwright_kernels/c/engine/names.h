@@ -24,6 +24,13 @@ typedef float elem;
 typedef float elem;
 #endif
 
+// What y and x are stored as: elements, or with OPWRIGHT_WIDE floats, for what goes on with sums.
+#if defined(OPWRIGHT_WIDE)
+typedef float sum_cell;
+#else
+typedef elem sum_cell;
+#endif
+
 #define OPWRIGHT_JOIN_(a, b, c) a##_##b##_##c
 #define OPWRIGHT_JOIN(a, b, c) OPWRIGHT_JOIN_(a, b, c)
 #define OPWRIGHT_PAIR_(a, b) a##_##b

@@ -31,9 +31,10 @@ typedef struct opwright_interpolate_sizes {
     int64_t dst_X[3];
     int64_t blend_at;
     int64_t dst_sum__at;
+    int64_t reckoned_0__at;
     int64_t word_mode;
     int64_t task_bytes_;
-    int64_t lanes_[1];
+    int64_t lanes_[2];
 } opwright_interpolate_sizes;
 
 typedef void opwright_interpolate_f32_kernel(

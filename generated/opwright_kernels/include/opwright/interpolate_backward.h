@@ -33,9 +33,10 @@ typedef struct opwright_interpolate_backward_sizes {
     int64_t diff_src_C;
     int64_t diff_src_X[3];
     int64_t diff_src_sum__at;
+    int64_t reckoned_0__at;
     int64_t word_mode;
     int64_t task_bytes_;
-    int64_t lanes_[1];
+    int64_t lanes_[2];
 } opwright_interpolate_backward_sizes;
 
 typedef void opwright_interpolate_backward_f32_kernel(

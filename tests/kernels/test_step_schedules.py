@@ -1,0 +1,127 @@
+"""How steps are scheduled changes no value: tiles of lanes, two letters made one, tables of quotients, long sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+import opwright_kernels as kernels
+import pytest
+from support.package import package
+from support.spec_packages import quick_compiler
+
+GROUPED = """
+op: Grouped
+revision: 1
+summary: The greatest number of every group of channels, and how far its cells lie below.
+dims:
+  batch: {symbol: N}
+  channels: {symbol: C}
+  groups: {symbol: G}
+  space: {symbol: X}
+attributes:
+  - {name: groups, symbol: Q, type: s64, required: true, min: 1, summary: How many groups there are.}
+  - {name: order, type: string, required: true, values: [NCX, NXC], summary: The order of axes.}
+layouts:
+  order: {NCX: [N, C, X], NXC: [N, X, C]}
+inputs:
+  - {name: src, layout: order, dims: {N: N, C: C, X: X}, summary: The numbers.}
+  - {name: bias, dims: {G: G}, summary: Added to each group.}
+outputs:
+  - {name: below, layout: order, dims: {N: N, C: C, X: X}, summary: How far each cell lies below.}
+  - {name: mass, dims: {N: N, G: G}, summary: The product of what each group has above it.}
+dtypes:
+  - {src: f32, bias: f32, below: f32, mass: f32, accumulate: f32}
+constraints:
+  - {id: groups-fit, expr: G == Q, say: bias has an entry for each group, argument: bias}
+semantics:
+  ranges: {n: N, g: G, k: C / G, x: X}
+  steps:
+    - peak[n, g] max= src[n, g * (C / G) + k, x]
+    - total[n, g] += src[n, g * (C / G) + k, x] * src[n, g * (C / G) + k, x] + bias[g]
+    - below[n, g * (C / G) + k, x] = peak[n, g] - src[n, g * (C / G) + k, x] + bias[g]
+    - mass[n, g] = total[n, g]
+"""
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    folder = tmp_path_factory.mktemp("grouped")
+    with quick_compiler(folder):
+        yield package({"grouped.yaml": GROUPED}, folder, "grouped_package")[1]
+
+
+def drawn(random: np.random.Generator, *shape: int) -> np.ndarray:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def test_letters_of_groups_give_the_same_whichever_axis_lies_together(grouped: ModuleType) -> None:
+    random = np.random.default_rng(3)
+    for n, groups, each, x in ((2, 3, 5, 7), (1, 4, 16, 33), (3, 1, 40, 2), (2, 70, 1, 5), (1, 8, 9, 1), (2, 2, 3, 0)):
+        src, bias = drawn(random, n, groups * each, x), drawn(random, groups)
+        cells = src.reshape(n, groups, each, x).astype(np.float64)
+        peak = cells.max((2, 3), initial=-np.inf)
+        below = (peak[:, :, None, None] - cells + bias[:, None, None]).reshape(src.shape)
+        mass = (cells * cells + bias[:, None, None]).sum((2, 3))
+        for order, given in (("NCX", src), ("NXC", np.ascontiguousarray(src.swapaxes(1, 2)))):
+            found = [grouped.grouped(given, bias, groups=groups, order=order, threads=t) for t in (1, 2, 3)]
+            for low, total in found:
+                assert np.allclose(low if order == "NCX" else low.swapaxes(1, 2), below, rtol=1e-5, atol=1e-5)
+                assert np.allclose(total, mass, rtol=1e-5, atol=1e-4)
+                assert (low.tobytes(), total.tobytes()) == tuple(one.tobytes() for one in found[0])
+
+
+@pytest.mark.parametrize("lanes", [1, 33, 97, 600])
+def test_lanes_of_every_tile_add_up_all_rows_alike(isa: str, lanes: int) -> None:
+    random = np.random.default_rng(lanes)
+    for rows in (1, 127, 128, 300):
+        src = random.integers(-9, 10, (3, rows, lanes)).astype(np.float32)
+        assert (kernels.reduce_sum(src, axes=[1]) == src.sum(1)).all()
+        assert (kernels.reduce_max(src, axes=[1]) == src.max(1)).all()
+        uneven = drawn(random, rows, lanes)
+        alone = kernels.reduce_sum(uneven, axes=[0], threads=1)
+        assert alone.tobytes() == kernels.reduce_sum(uneven, axes=[0], threads=3).tobytes()
+        wider = np.concatenate([uneven, uneven], 1)  # whose lanes stand in other tiles
+        assert kernels.reduce_sum(wider, axes=[0])[lanes:].tobytes() == alone.tobytes()
+
+
+def test_long_sums_of_lanes_lose_no_more_than_short_ones() -> None:
+    rows = np.random.default_rng(5).uniform(0.1, 0.2, (60000, 33)).astype(np.float32)
+    exact = rows.astype(np.float64).sum(0)
+    assert (abs(kernels.reduce_sum(rows, axes=[0]) - exact) < 2e-6 * exact).all()
+    _, _, _, mean, _ = kernels.batch_norm_forward_training(
+        rows, np.zeros(33, np.float32), np.ones(33, np.float32), epsilon=1e-5, data_format="NXC"
+    )
+    assert (abs(mean - exact / 60000) < 4e-7).all()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_blends_are_the_same_whichever_axis_lies_together(isa: str, mode: str) -> None:
+    random = np.random.default_rng(7)
+    for (n, c, h, w), extents in (((2, 3, 5, 7), (9, 1100)), ((1, 70, 4, 3), (2, 2)), ((1, 2, 1, 1), (3, 40))):
+        src = drawn(random, n, c, h, w)
+        last = np.ascontiguousarray(np.moveaxis(src, 1, -1))
+        for how in ("half_pixel", "align_corners"):
+            given = {"mode": mode, "extents": list(extents), "coordinate_transformation_mode": how}
+            found = kernels.interpolate(src, data_format="NCX", **given)
+            for threads in (1, 3):
+                other = kernels.interpolate(last, data_format="NXC", threads=threads, **given)
+                assert np.moveaxis(other, -1, 1).tobytes() == found.tobytes()
+            rows = places(h, extents[0], how, mode) @ src.astype(np.float64) @ places(w, extents[1], how, mode).T
+            assert np.allclose(found, rows, rtol=1e-5, atol=1e-5)
+
+
+def places(cells: int, wanted: int, how: str, mode: str) -> np.ndarray:
+    """By cell of the result, the weight of each cell of the source."""
+    at = np.arange(wanted)
+    middle = (at + 0.5) * cells / wanted - 0.5 if how == "half_pixel" else at * (cells - 1) / max(wanted - 1, 1)
+    weights = np.zeros((wanted, cells))
+    if mode == "nearest":
+        weights[at, np.clip(np.floor(middle + 0.5 + 1e-9).astype(int), 0, cells - 1)] = 1
+        return weights
+    low = np.floor(middle + 1e-9)
+    for tap in (0, 1):
+        share = middle - low if tap else 1 - (middle - low)
+        np.add.at(weights, (at, np.clip(low.astype(int) + tap, 0, cells - 1)), share)
+    return weights
