@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -148,6 +148,9 @@ OPERATION = StepOperation(
     ),
     dtype_attributes={},
     laid_out={"diff_dst": ("data_format", "X")},
+    torch=(
+        Aten("convolution_backward", {}, {"diff_dst": "grad_output"}, {"data_format": "NCX"}, 2),
+    ),
 )
 
 

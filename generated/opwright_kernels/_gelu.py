@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -140,6 +140,10 @@ OPERATION = StepOperation(
     dtype_attributes={},
     relations=(
         Related("gradient", "GELUBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("gelu", {"approximate": "none"}, {"src": "self"}, {"mode": "gelu_erf"}, 0),
+        Aten("gelu", {"approximate": "tanh"}, {"src": "self"}, {"mode": "gelu_tanh"}, 0),
     ),
 )
 

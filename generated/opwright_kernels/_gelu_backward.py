@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -166,6 +166,22 @@ OPERATION = StepOperation(
     ),
     in_place={"diff_src": ("diff_dst",)},
     dtype_attributes={},
+    torch=(
+        Aten(
+            "gelu_backward",
+            {"approximate": "none"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_erf"},
+            0,
+        ),
+        Aten(
+            "gelu_backward",
+            {"approximate": "tanh"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_tanh"},
+            0,
+        ),
+    ),
 )
 
 

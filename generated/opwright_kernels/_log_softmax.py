@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -159,6 +159,9 @@ OPERATION = StepOperation(
     dtype_attributes={},
     relations=(
         Related("gradient", "LogSoftmaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("_log_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
     ),
 )
 

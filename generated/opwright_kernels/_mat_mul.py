@@ -11,7 +11,7 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._contractions import Accessed, Contraction
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -243,6 +243,14 @@ OPERATION = StepOperation(
         ("dst[b, m, n] = sums[b, m, n] + bias[n]", {"b": "rows", "m": "rows", "n": "batch"}),
     ),
     dtype_attributes={"dtype": "dst"},
+    torch=(
+        Aten("mm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("mm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("addmm", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+        Aten("addmm.out", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+    ),
 )
 
 

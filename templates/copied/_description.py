@@ -78,6 +78,21 @@ class Related:
 
 
 @dataclass(frozen=True)
+class Aten:
+    """An operator of PyTorch that an operation stands for, or for one result of it.
+
+    `when` says what some of its arguments must be, `arguments` which of them each input and attribute of the operation
+    takes, `words` what other attributes always are, `gives` which of its results the first output is.
+    """
+
+    name: str
+    when: Mapping[str, str]
+    arguments: Mapping[str, str]
+    words: Mapping[str, str]
+    gives: int
+
+
+@dataclass(frozen=True)
 class VariantInfo:
     """One kernel of the package: what it is specialised for, and its C name."""
 
@@ -133,6 +148,7 @@ class Description:
     states: Mapping[str, str] = field(default_factory=dict)  # by attribute, the output whose shape it states
     added: Mapping[str, str] = field(default_factory=dict)  # an input added to the output, and the axis it goes along
     relations: tuple[Related, ...] = ()
+    torch: tuple[Aten, ...] = ()
 
     @cached_property
     def stating(self) -> tuple[int, ...]:

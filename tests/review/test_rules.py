@@ -14,7 +14,7 @@ from opwright.language.schema import keys_of
 from opwright.review.fields import FIELDS, INNER, MANY
 from opwright.review.report import explained
 from opwright.review.rules import CONTRACTS, KERNELS, RECORDS, RULES, SEVERITIES, SEVERITY, WITHOUT_RULE
-from support import checkout, mutants, reviewing
+from support import checkout, mutants, reviewing, specs
 
 HERE = Path(__file__).parent
 # Where an edit of fixtures.txt is made: the file, and the operation that stands alone while it is (all where none does).
@@ -30,6 +30,7 @@ PLACES = {
     "pool": ("max_pool.yaml", "max_pool.yaml"),
     "steps": ("statistics.yaml", "statistics.yaml"),
     "related": ("conv_transpose.yaml", ""),
+    "gelu": ("gelu.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
 TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
@@ -129,7 +130,7 @@ def base(where: str) -> dict[str, str]:
     kept = {
         name: text for name, text in texts.items() if name.endswith((f"/{alone}", "/_common.yaml", "/_sources.yaml"))
     }
-    return {name: re.sub(r"relations:\n(  - .*\n)+", "", text) for name, text in kept.items()}
+    return {name: specs.untied(text) for name, text in kept.items()}
 
 
 def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:

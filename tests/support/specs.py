@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ def all_texts() -> dict[str, str]:
 
 def _convolution_texts() -> dict[str, str]:
     return {name: text for name, text in all_texts().items() if "\nnormal_form:" in text}
+
+
+def untied(text: str) -> str:
+    """A spec without its ties to other operations and to PyTorch, which name what it declares once more."""
+    return re.sub(r"^(relations|torch):\n(  .*\n)+", "", text, flags=re.M)
 
 
 @functools.cache

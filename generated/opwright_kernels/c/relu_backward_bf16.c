@@ -59,7 +59,7 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
+                    diff_src_row_[i_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
@@ -75,7 +75,7 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
+                    diff_src_row_[i_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }

@@ -62,7 +62,7 @@ static void select_boolean_bf16_bf16_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 src_1_room_[512];
             const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16((float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[i_]) : opwright_from_bf16(src_1_row_[i_]));
+                dst_row_[i_] = opwright_cut_bf16((float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[i_]) : opwright_from_bf16(src_1_row_[i_]));
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }

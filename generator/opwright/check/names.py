@@ -17,7 +17,7 @@ from ..language.types import symbol_of
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Accessed", "Any", "ArrayInfo", "ArrayLike",
-    "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related", "SizeField",
+    "Aten", "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related", "SizeField",
     "StepOperation", "Steps", "VariantInfo", "warnings",
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip

@@ -192,6 +192,11 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Relation.of": ("relation-claim", plain),
     "Relation.with": ("relation-claim-changed", plain),
     "Relation.formats": ("relation-claim-changed", plain),
+    "Aten.aten": ("torch-call", plain),
+    "Aten.when": ("torch-call-changed", plain),
+    "Aten.arguments": ("torch-call-changed", plain),
+    "Aten.words": ("torch-call-changed", plain),
+    "Aten.gives": ("torch-call-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),
@@ -232,6 +237,7 @@ MANY: Mapping[str, Many] = {
     "Op.constraints": Many("constraint-rule", "constraint-rule-renamed", "constraint-order-changed"),
     "Op.classes": Many("class-kernels", "class-kernels-renamed", "class-order-changed"),
     "Op.relations": Many("relation-claim", order="relation-order-changed"),
+    "Op.torch": Many("torch-call", order="torch-order-changed"),
     "Op.discrepancies": Many(
         "discrepancy-case", "discrepancy-evidence-changed", "discrepancy-order-changed", words=("opened", "closed")
     ),

@@ -234,6 +234,10 @@ relation-claim-added | none | none | none | provenance | relation-claim-removed 
 relation-claim-removed | none | none | none | provenance | relation-claim-added | A fact that tests held is no longer claimed.
 relation-claim-changed | none | none | none | provenance | = | The fact names other tensors or words.
 relation-order-changed | none | none | none | format | = | Relations are facts, each by itself.
+torch-call-added | in | dangerous | none | | torch-call-removed | Calls of models that ran on PyTorch's kernels run here, and may round otherwise.
+torch-call-removed | in | dangerous | none | | torch-call-added | Calls of models that ran here fall back to PyTorch's kernels.
+torch-call-changed | in | dangerous | none | | = | Models hand this operation other arguments, or another result takes its output.
+torch-order-changed | none | none | none | format | = | Entries of one operator differ in what they ask for, and no call fits two of them.
 discrepancy-case-opened | none | none | none | provenance | discrepancy-case-closed | A disagreement of the sources is written down.
 discrepancy-case-closed | none | none | none | provenance | discrepancy-case-opened | A disagreement of the sources is no longer written down.
 discrepancy-ruling-changed | none | dangerous | none | provenance | = | What holds where the sources disagree is ruled anew.
