@@ -21,8 +21,8 @@ from support.generated import FULL, PACKAGE, rng
 from support.step_calls import StepCaller
 
 EXAMPLES = PACKAGE.parents[1] / "examples" / "c_library"
-ROWS = "0.3333 0.3333 0.3333\n0.0900 0.2447 0.6652\n"
-REFUSED = re.compile(r"soft_max: rule axis-range: argument 'axis' is 2, expected within -2 to 1: .*\n")
+ROWS = "-1.0986 -1.0986 -1.0986\n-2.4076 -1.4076 -0.4076\n"
+REFUSED = re.compile(r"log_softmax: rule axis-range: argument 'axis' is 2, expected within -2 to 1: .*\n")
 
 
 def needs(*tools: str) -> None:
@@ -41,17 +41,17 @@ def run(*command: Any, **environment: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def soft_max(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("soft_max") / "source"
-    export_c(project, folder, "opwright_kernels", ["soft_max"])
+def log_softmax(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log_softmax") / "source"
+    export_c(project, folder, "opwright_kernels", ["log_softmax"])
     return folder
 
 
 @pytest.fixture(scope="session")
-def installed(soft_max: Path) -> Path:
+def installed(log_softmax: Path) -> Path:
     needs("cmake", "gcc")
-    build, prefix = soft_max.parent / "build", soft_max.parent / "prefix"
-    run("cmake", "-S", soft_max, "-B", build, "-DOPWRIGHT_ISAS=portable;avx2;neon", "-DOPWRIGHT_STRICT=ON",
+    build, prefix = log_softmax.parent / "build", log_softmax.parent / "prefix"
+    run("cmake", "-S", log_softmax, "-B", build, "-DOPWRIGHT_ISAS=portable;avx2;neon", "-DOPWRIGHT_STRICT=ON",
         "-DCMAKE_INSTALL_LIBDIR=lib", f"-DCMAKE_INSTALL_PREFIX={prefix}", CC="gcc")  # fmt: skip
     run("cmake", "--build", build, "-j2")
     run("cmake", "--install", build)
@@ -62,10 +62,10 @@ def test_a_c_and_a_cpp_program_link_by_cmake(installed: Path, tmp_path: Path) ->
     needs("g++")
     run("cmake", "-S", EXAMPLES, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
     run("cmake", "--build", tmp_path)
-    said = run(tmp_path / "soft_max_c")
+    said = run(tmp_path / "log_softmax_c")
     assert said.startswith(ROWS)
     assert REFUSED.fullmatch(said[len(ROWS) :])
-    assert run(tmp_path / "soft_max_cpp") == "0.2500 0.6439\n"
+    assert run(tmp_path / "log_softmax_cpp") == "-1.3863 -0.4402\n"
 
 
 @every_compiler
@@ -73,18 +73,18 @@ def test_a_c_and_a_cpp_program_link_by_pkg_config(compiler: str, installed: Path
     needs("pkg-config", compiler, "g++")
     library = str(installed / "lib")
     flags = run("pkg-config", "--cflags", "--libs", "opwright_kernels", PKG_CONFIG_PATH=f"{library}/pkgconfig").split()
-    run(compiler, *STRICT, EXAMPLES / "soft_max.c", *flags, "-o", tmp_path / "c")
+    run(compiler, *STRICT, EXAMPLES / "log_softmax.c", *flags, "-o", tmp_path / "c")
     cpp = {"gcc": "g++", "clang": "clang++"}[compiler]
-    run(cpp, "-std=c++11", *STRICT[1:], "-pthread", EXAMPLES / "soft_max.cpp", *flags, "-o", tmp_path / "cpp")
+    run(cpp, "-std=c++11", *STRICT[1:], "-pthread", EXAMPLES / "log_softmax.cpp", *flags, "-o", tmp_path / "cpp")
     assert run(tmp_path / "c", LD_LIBRARY_PATH=library).startswith(ROWS)
-    assert run(tmp_path / "cpp", LD_LIBRARY_PATH=library) == "0.2500 0.6439\n"
+    assert run(tmp_path / "cpp", LD_LIBRARY_PATH=library) == "-1.3863 -0.4402\n"
 
 
 def test_the_library_exports_its_functions_and_nothing_else(installed: Path) -> None:
     needs("nm", "readelf")
     library = installed / "lib" / "libopwright_kernels.so"
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
-    assert names == {f"opwright_soft_max{ending}" for ending in ("", "_workspace", "_infer")}
+    assert names == {f"opwright_log_softmax{ending}" for ending in ("", "_workspace", "_infer")}
     assert "libopwright_kernels.so.1" in run("readelf", "-d", library)
 
 
@@ -92,29 +92,29 @@ def test_the_library_exports_its_functions_and_nothing_else(installed: Path) -> 
 def test_valgrind_finds_nothing(isa: str, installed: Path, tmp_path: Path) -> None:
     needs("valgrind")
     flags = (f"-I{installed}/include/opwright_kernels", f"-L{installed}/lib", "-lopwright_kernels")
-    run("gcc", "-g", EXAMPLES / "soft_max.c", *flags, "-o", tmp_path / "program")
+    run("gcc", "-g", EXAMPLES / "log_softmax.c", *flags, "-o", tmp_path / "program")
     command = ("valgrind", "-q", "--error-exitcode=9", "--leak-check=full", tmp_path / "program")
     assert run(*command, OPWRIGHT_ISA=isa, LD_LIBRARY_PATH=f"{installed}/lib").startswith(ROWS)
 
 
 def sources(folder: Path, isa: str) -> tuple[str | Path, ...]:
     """What a program with all of the library in it is compiled from."""
-    files = [*(folder / "interface").glob("*.c"), *(folder / "c").glob("soft_max*.c"), folder / "c/engine/team.c"]
+    files = [*(folder / "interface").glob("*.c"), *(folder / "c").glob("log_softmax*.c"), folder / "c/engine/team.c"]
     include = [f"-I{folder / name}" for name in ("interface", "public", "include", "c/engine")]
-    return (*include, f"-DOPWRIGHT_HAS_{isa.upper()}", f"-DOPWRIGHT_ISA={isa}", *files, EXAMPLES / "soft_max.c")
+    return (*include, f"-DOPWRIGHT_HAS_{isa.upper()}", f"-DOPWRIGHT_ISA={isa}", *files, EXAMPLES / "log_softmax.c")
 
 
-def test_sanitizers_find_nothing(soft_max: Path, tmp_path: Path) -> None:
+def test_sanitizers_find_nothing(log_softmax: Path, tmp_path: Path) -> None:
     needs("gcc")
     flags = ("-O0", "-std=c11", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    run("gcc", *flags, *sources(soft_max, "portable"), "-lm", "-lpthread", "-o", tmp_path / "program")
+    run("gcc", *flags, *sources(log_softmax, "portable"), "-lm", "-lpthread", "-o", tmp_path / "program")
     assert run(tmp_path / "program").startswith(ROWS)
 
 
-def test_the_library_runs_on_aarch64(soft_max: Path, tmp_path: Path) -> None:
+def test_the_library_runs_on_aarch64(log_softmax: Path, tmp_path: Path) -> None:
     needs("aarch64-linux-gnu-gcc", "qemu-aarch64")
     program = tmp_path / "program"
-    made = sources(soft_max, "neon")
+    made = sources(log_softmax, "neon")
     run("aarch64-linux-gnu-gcc", "-O0", "-std=c11", "-static", *made, "-lm", "-lpthread", "-o", program)
     assert run("qemu-aarch64", program).startswith(ROWS)
 
@@ -126,13 +126,13 @@ def kernels(installed: Path, library: Library) -> CLibrary:
 
 @pytest.mark.sweep
 def test_results_are_those_of_python_for_any_number_of_threads(kernels: CLibrary, library: Library) -> None:
-    op = next(op for op in library.ops if op.function == "soft_max")
+    op = next(op for op in library.ops if op.function == "log_softmax")
     for number, call in enumerate(StepCaller(op, rng("C results")).legal(80 if FULL else 12)):
-        wanted = ok.soft_max(*call.inputs, **call.attributes)
+        wanted = ok.log_softmax(*call.inputs, **call.attributes)
         both = list(wanted) if isinstance(wanted, tuple) else [wanted, None]
         results = [None if one is None else np.full(one.shape, 7, one.dtype) for one in both]
-        made = kernels.call("soft_max", call.inputs, call.attributes, results)
-        kernels.run("soft_max", made, Run(None, 0, None, 1 + number % 3))
+        made = kernels.call("log_softmax", call.inputs, call.attributes, results)
+        kernels.run("log_softmax", made, Run(None, 0, None, 1 + number % 3))
         same = [a is None or (b is not None and a.tobytes() == b.tobytes()) for a, b in zip(both, results)]
         assert all(same), str(call)
 
@@ -141,16 +141,16 @@ def test_results_are_those_of_python_for_any_number_of_threads(kernels: CLibrary
 def test_a_workspace_that_does_not_do_is_refused_before_anything_is_written(
     address: int, fewer: int, kernels: CLibrary
 ) -> None:
-    array, result = np.ones((4, 300), np.float32), np.full((4, 300), 7, np.float32)
-    call = kernels.call("soft_max", [array], {"axis": 1}, [result])
-    wanted = kernels.workspace("soft_max", call, Run(None, 0, None, 1))
+    array, result = np.ones((40, 300), np.float32), np.full((40, 300), 7, np.float32)
+    call = kernels.call("log_softmax", [array], {"axis": 0}, [result])
+    wanted = kernels.workspace("log_softmax", call, Run(None, 0, None, 1))
     assert wanted.bytes > 0
     assert wanted.alignment == 64
     room = np.zeros(wanted.bytes + 128, np.uint8)
     start = room.ctypes.data + -room.ctypes.data % 64
     at = None if address == 0 else start + (1 if address == 1 else 0)
     with pytest.raises(Refused, match="rule workspace") as refused:
-        kernels.run("soft_max", call, Run(at, wanted.bytes - fewer, None, 1))
+        kernels.run("log_softmax", call, Run(at, wanted.bytes - fewer, None, 1))
     assert f"at least {wanted.bytes} bytes, aligned to 64" in refused.value.message
     assert (result == 7).all()
 
@@ -165,10 +165,10 @@ def test_outputs_that_do_not_do_are_refused(kernels: CLibrary) -> None:
         (whole[:4], whole[3:7], "out-overlap"),
         (array, np.lib.stride_tricks.as_strided(whole, (4, 6), (4, 4)), "out-overlap"),
     ]:
-        call = kernels.call("soft_max", [inputs], {"axis": 1, "dtype": "f32"}, [output])
+        call = kernels.call("log_softmax", [inputs], {"axis": 1}, [output])
         with pytest.raises(Refused) as refused:
-            kernels.run("soft_max", call, Run(64, 2**40, None, 1))
+            kernels.run("log_softmax", call, Run(64, 2**40, None, 1))
         assert refused.value.rule == rule
-    call = kernels.call("soft_max", [array], {"axis": 1}, [np.zeros_like(array)])
+    call = kernels.call("log_softmax", [array], {"axis": 1}, [np.zeros_like(array)])
     with pytest.raises(Refused, match="rule threads"):
-        kernels.run("soft_max", call, Run(64, 2**40, None, -1))
+        kernels.run("log_softmax", call, Run(64, 2**40, None, -1))
