@@ -12,7 +12,8 @@ import jinja2.meta
 import pytest
 import yaml
 from markdown_it import MarkdownIt
-from opwright.emit import render
+from opwright.commands import export_c
+from opwright.emit import c_interface, render
 from opwright.generate import generated
 from opwright.language.library import Library
 from opwright.load import load_texts
@@ -62,6 +63,9 @@ def test_templates_declare_the_parameters_that_they_use_and_are_given(
     steps = load_texts({"soft_max.yaml": (ROOT / "tests/data/steps/soft_max.yaml").read_text(encoding="utf-8")})
     ops = (*made[0].ops, *steps.ops)
     rendered = rendered_templates(monkeypatch, dataclasses.replace(made[0], ops=ops))
+    views = [c_interface.interface(op, made[0], env) for op in made[0].ops]
+    for template, view in export_c.texts("spec", views, (), (), "kernels").values():
+        rendered[f"interface/{template}"] = {*view}
     declaring = set()
     for path in sorted((ROOT / "templates").rglob("*.j2")):
         name = path.relative_to(ROOT / "templates").as_posix()

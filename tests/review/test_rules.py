@@ -36,6 +36,7 @@ PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revi
 TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
+CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
     "op-removed": ("a file goes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
@@ -52,6 +53,7 @@ ELSEWHERE = {
     "waiver-severity-changed": ("about severities", WAIVERS),
     "template-files-changed": ("about the templates, not a spec", TOOLS),
     "generator-code-changed": ("about the generator, not a spec", TOOLS),
+    **{f"relation-claim-{change}": ("two operations claim it", CLAIMED) for change in ("added", "removed")},
     "source-page-renamed": (
         "several files change together",
         "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
@@ -126,7 +128,8 @@ def base(where: str) -> dict[str, str]:
         return {f"{reviewing.FOLDER}/{alone}": own.read_text(encoding="utf-8")}
     texts = reviewing.specs()
     if not alone:
-        return texts
+        every = {f"{reviewing.FOLDER}/{name}": text for name, text in specs.all_texts().items()}
+        return texts if f"{reviewing.FOLDER}/{PLACES[where][0]}" in texts else every
     kept = {
         name: text for name, text in texts.items() if name.endswith((f"/{alone}", "/_common.yaml", "/_sources.yaml"))
     }

@@ -331,6 +331,24 @@ INLINE vec dot_pairs(vec sum, uvec a, uvec b) {
 #endif
 
 #if defined(OPWRIGHT_BYTES)
+// LANES bytes that lie side by side, widened.
+INLINE ivec bytes_load(const uint8_t *p) {
+#if LANES >= 8
+    __m128i v = {0};
+    memcpy(&v, p, LANES);
+#if LANES == 16
+    return (ivec)_mm512_cvtepu8_epi32(v);
+#else
+    return (ivec)_mm256_cvtepu8_epi32(v);
+#endif
+#else
+    ivec v;
+    for (int i = 0; i < LANES; i++)
+        v[i] = p[i];
+    return v;
+#endif
+}
+
 // Products of GROUP terms of each lane, added to sums: of unsigned by signed bytes, or of two integers of 16 bits.
 #if defined(__AVX512VNNI__)
 #define GROUP 4
