@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ctypes as c
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import opwright_kernels as ok
 import pytest
+from opwright import cli
+from opwright.emit import c_interface, render
 from opwright.language.library import Library
 from opwright.language.model import Op
+from opwright.language.source import SpecInvalid
+from opwright.project import Project
 from opwright_kernels import TensorSpec
 from support.c_library import CCall, CLibrary, Error, Refused, Run, Shape, Tensor
 from support.generated import FULL, rng
@@ -157,3 +163,19 @@ def test_pointers_that_are_null_are_refused(rules: CLibrary) -> None:
         setattr(call.struct, name, None)
         assert rules.lib.opwright_soft_max_infer(c.byref(call.struct), shapes, c.byref(error)) == 1
         assert error.rule == rule
+
+
+def test_operations_that_a_header_cannot_name_are_refused(library: Library, project: Project) -> None:
+    env = render.environment(project.templates)
+    relu_ = next(op for op in library.ops if op.function == "relu")
+    for name in ("shape", "tensor"):
+        with pytest.raises(SpecInvalid, match=f"opwright_{name} has another meaning"):
+            c_interface.interface(replace(relu_, function_=name), library, env)
+
+
+def test_export_says_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["export", str(tmp_path), "--c"]) != 0
+    assert "exists already" in capsys.readouterr().err
+    assert cli.main(["export", str(tmp_path / "new"), "--c", "no_such_operation"]) != 0
+    assert "no operation 'no_such_operation'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

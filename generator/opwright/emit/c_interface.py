@@ -19,6 +19,7 @@ from ..derive.variants import ISAS, row_name
 from ..language.dtypes import DTYPES
 from ..language.library import Library
 from ..language.model import Attribute, Op
+from ..language.source import Problem, SpecInvalid
 from ..memo import memoised
 from . import provenance, python_module, render, step_files
 from .c_expressions import ARGUMENTS, Value
@@ -153,9 +154,38 @@ def _default(attribute: Attribute) -> str:
     return "0" if missing else str(default)
 
 
+# What templates/interface has room for: tensors of a call, axes of one, words, names of sizes.
+MOST = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
+# Names of the header that functions of operations would take: opwright_<name>.
+HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function team_run tensor tensors".split())
+CPP_WORDS = frozenset(
+    "and and_eq bitand bitor catch class compl concept const_cast decltype delete dynamic_cast explicit export friend "
+    "module mutable namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast "
+    "requires static_assert static_cast template this throw try typeid typename using virtual xor xor_eq".split()
+)
+
+
+def _refused(op: Op) -> str:
+    """Why an operation cannot have a C interface; '' where it can."""
+    words = sum(attribute.type in ("string", "bool") for attribute in op.attributes)
+    sizes = len(op.dims) + len(op.lets) + len(op.attributes)
+    axes = max((len(tensor.dims) for tensor in op.tensors), default=0)
+    counts = (max(len(op.inputs), len(op.outputs)), axes, words, sizes)
+    for (what, most), count in zip(MOST.items(), counts, strict=True):
+        if count > most:
+            return f"it has {count} {what}, and the C interface room for {most}"
+    if op.function in HEADER_NAMES:
+        return f"opwright_{op.function} has another meaning in its header; give it another name by `function`"
+    bad = next((argument.name for argument in arguments(op) if argument.name in CPP_WORDS), "")
+    return f"{bad!r} is a word of C++, which reads its header" if bad else ""
+
+
 def interface(op: Op, library: Library, env: Any) -> Interface:
-    """The view of an operation. SpecInvalid where C has no form of one of its rules."""
+    """The view of an operation. SpecInvalid where C has no form of it, or of one of its rules."""
     made = as_steps(op)
+    refused = _refused(made)
+    if refused:
+        raise SpecInvalid([Problem(op.at, "c-interface", refused)])
     wrapper: Any = step_files.step_wrapper(made) if made.stepped else python_module.wrapper(op)
     return Interface(
         op=made,

@@ -9,14 +9,14 @@
 // padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
 // weights) the pixel is recomputed with in-bounds taps.
 //
-// Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
-// all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
+// Interleaved rows run across those in memory, which are short and have no taps. They are copied and finished in one
+// pass, in memory order. So are rows that are contiguous in a plane and shorter than a vector: 49
 // pixels of 7x7 are 4 squares to transpose, not 7.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
-// 18, and the input is copied as it lies. The last pair's second half meets a weight of zero: blocks of input that hold
-// an Inf or NaN have their pixels looked at.
+// 18, and the input is copied unchanged. The second half of the last pair is multiplied by a weight of zero: blocks of
+// input that contain Inf or NaN are checked pixel by pixel.
 //
 // One to four channels beyond whole vectors would leave most of one empty. Theirs are sums over lanes of reduced channels
 // instead, added up at the end: 33 channels of 5x5 110, now 179 GFLOP/s.
@@ -46,13 +46,13 @@ typedef struct block {
     const call *c;
     int64_t n, group;
     int64_t plane;          // of the output
-    int64_t first_row;      // of those that are as far apart, in q
+    int64_t first_row;      // among rows with the same spacing, in q
     int64_t row0, row1;     // counted among them
     int64_t column0, column1; // in q
     phase depth;
-    int64_t depth_first, depth_last; // its taps that meet an input
+    int64_t depth_first, depth_last; // its taps with an input in bounds
     int64_t plane_q;
-    // The input, copied or not: the pixel (slot, row, column) stands at
+    // The input, copied or not: the pixel (slot, row, column) is at
     // base + slot*plane_step + (first_slot + (row - low_row)/row_divisor)%slots*row_step + (column - low_column)*pixel.
     const unit *base;
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
@@ -67,7 +67,7 @@ typedef struct block {
     unit *rows;
 } block;
 
-// Where the row `row` below the first one stands.
+// The address of the row `row` below the first one.
 INLINE int64_t slot_of(const block *b, int64_t row) {
     const int64_t slot = b->first_slot + over(row, b->row_divisor);
     return slot < b->slots ? slot : slot - b->slots;
@@ -359,7 +359,7 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     again_where_nan(b, o, &s, rows, row_q, columns, max(q0, outside), q1);
 }
 
-// Pixels of the buffer, `[pixel][lane]`, to those of the output, `step` apart.
+// Stores pixels of the buffer, `[pixel][lane]`, to the output with stride `step`.
 static void finish_row(const solve *s, const float *from, int64_t pitch, sum_cell *out, int64_t step, int64_t pixels,
                        int64_t lanes) {
     if (s->out_c == 1) {
@@ -532,7 +532,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             const phase rows = phase_of(h, r, s->backward);
             sum_cell *out = image + row * s->out_x[1];
             const bool with_taps = !p->spread || row_has_taps(b, row);
-            // What is finished later stands in the buffer from its first column on.
+            // What is finished later starts at the buffer's first column.
             const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : buffered_rows;
             void *to = !done       ? sums
                        : p->direct ? (void *)out

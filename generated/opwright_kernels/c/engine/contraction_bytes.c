@@ -3,7 +3,7 @@
 //
 // Terms are taken in units: four bytes where one instruction multiplies unsigned by signed bytes, else two integers of 16
 // bits. Of four, left is made unsigned by adding 128 where it is signed, right signed by subtracting 128 where it is not;
-// the sums of rows and columns say by how much sums of products are off then.
+// the sums of rows and columns give the correction of the sums of products.
 
 #include "contraction_copy.h"
 #include "contraction_cells.h"

@@ -2,7 +2,7 @@
 // Every solve as a plain loop over the cells of its output, for problems that the other ways need not know: empty
 // tensors, and strides, dilations and pads beside which the tensors are small.
 //
-// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are joined by the
+// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are tied by the
 // relation: for y and w, t is the one of big; for x, the one of small.
 
 #include "engine.h"

@@ -11,9 +11,9 @@
 
 enum {
     MAX_PIXELS = 256, // measured with 196, where it is as fast as channels.c
-    CHUNK_UNITS = 512, // of the reduction, for each vector of a panel: 256 to 1024 are alike
-    SHARE_VECTORS = 8, // that are packed together: 4 to 16 are alike
-    AHEAD_LINES = 4,   // of weights that are asked for before they are packed
+    CHUNK_UNITS = 512, // of the reduction, for each vector of a panel: 256 to 1024 perform alike
+    SHARE_VECTORS = 8, // packed at a time: 4 to 16 perform alike
+    AHEAD_LINES = 4,   // of weights prefetched before they are packed
     AHEAD_ROWS = 16,   // the same where they lie across the panels
 };
 

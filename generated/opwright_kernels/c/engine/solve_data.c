@@ -4,7 +4,7 @@
 #include "engine.h"
 #include "solves.h"
 
-enum { FAR = 128 }; // apart, taps make rows long enough: less gains nothing
+enum { FAR = 128 }; // distance of taps from which rows are long enough; a shorter one gains nothing
 
 static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
 

@@ -27,7 +27,7 @@
 enum {
     BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
-    MAX_STEP = 8,           // up to which columns are told apart in registers
+    MAX_STEP = 8,           // up to which columns are sorted by remainder in registers
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
@@ -294,8 +294,8 @@ static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t c
         }
 }
 
-// The same of pixels that lie `distance` apart and close together, columns told apart by their remainder: a vector's
-// worth of all channels is loaded as it lies, and theirs picked.
+// The same for pixels at a small stride, `distance`, columns sorted by their remainder: vectors of all channels are
+// loaded, and the lanes of these channels selected.
 INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t count, unit *to, int64_t distance) {
     const solve *s = &p->s;
     const int64_t step = s->axes[2].in_step, pixel = distance / step, extent = s->axes[2].in;
@@ -338,7 +338,7 @@ INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t coun
         }
 }
 
-// One row of one channel, columns [low, low + count), told apart by their remainder; zeros beyond the row's ends.
+// One row of one channel, columns [low, low + count), sorted by their remainder; zeros beyond the row's ends.
 static void copy_line(const block *b, const elem *row, int64_t channels, int64_t low, int64_t count, unit *to) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
@@ -388,7 +388,7 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     }
 }
 
-// Lines of channels are far apart and short: the hardware does not see the next one coming.
+// Lines of channels are far apart and short: the hardware prefetcher does not predict the next one.
 INLINE void ask_for(const elem *line, int64_t count) {
     for (int64_t x = 0; x < count; x += 64 / (int64_t)sizeof(elem))
         __builtin_prefetch(line + x);

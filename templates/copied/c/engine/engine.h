@@ -42,7 +42,7 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
 // Whether it is faster with OPWRIGHT_FIXED_PITCH, whose value it writes.
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values);
 
-// Whether groups of few channels fill its vectors together.
+// Whether several groups of few channels share a vector.
 bool over_channels_fills(const opwright_problem *problem, bool backward);
 
 // The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.

@@ -28,7 +28,7 @@ typedef uint32_t __mmask32;
 typedef uint16_t __mmask16;
 #define OPWRIGHT_EVERY ((__mmask16)-1)
 
-// Stands where a mask of all lanes leaves nothing of it: not zeros, which gcc puts into a register all the same.
+// The operand that a mask of all lanes leaves unread: left undefined, since gcc would load zeros into a register.
 #define OPWRIGHT_UNREAD(type) __extension__({ type unread = unread; unread; })
 
 // Parts of memory.

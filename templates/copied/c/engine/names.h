@@ -16,7 +16,7 @@ typedef uint16_t elem;
 typedef uint16_t elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
-#define OPWRIGHT_F32 // what is said of elements elsewhere
+#define OPWRIGHT_F32 // other code treats elements as f32
 typedef float elem;
 #else
 #define OPWRIGHT_DTYPE f32
