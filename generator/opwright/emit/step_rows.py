@@ -38,6 +38,7 @@ from .step_values import Values
 SUMS = 32  # lanes that a reduction along a row adds up in
 OF_ROWS = ("exp", "tanh", "erf")  # what opwright_functions_rows.h has for rows of f32
 N = Name("n_")
+WIDE = Name("wide_")  # values of a row before they are narrowed
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,13 @@ class Row:
         row = self.target_row(kept)
 
         source = self.part.source
+        wide = self.widened(dtype)
 
         def loop(value: expr.Expr) -> For:
             cell = Index(Name(row), Name("i_"))
+            if wide:
+                made = self.at(Name("i_"), lambda: self.inside.cell(value))
+                return For("i_", ZERO, N, (Assign(Index(WIDE, Name("i_")), made, source=source),), source=source)
             if operator == "set":
                 made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype))
                 return For("i_", ZERO, N, (Assign(cell, made, source=source),), source=source)
@@ -113,7 +118,18 @@ class Row:
             loops: list[Stmt] = [loop(value.arguments[0]), _made_of_row(value, row)]
         else:
             loops = self.powers(loop) or [loop(value)]
-        return (*self.before, *loops, *self.after)
+        narrowed = [Do(Call(f"opwright_to_row_{dtype}", (WIDE, Name(row), N)))] if wide else []
+        return (*self.before, *loops, *narrowed, *self.after)
+
+    def widened(self, dtype: str) -> bool:
+        """Whether values go to room as they are first, which an instruction then makes a type of that has none in C."""
+        value = self.formula.value
+        alike = isinstance(value, Read) and self.elements.dtype(value.tensor) == dtype
+        found = dtype == "f16" and self.values.accumulate == "f32" and self.part.operator == "set" and not alike
+        if found:
+            self.elements.steps.append(ZERO)  # rows of no more than the room has
+            self.before.append(DeclareArray(WIDE.name, "float", ROOM))
+        return found
 
     def added(self, cells: Expr) -> tuple[Stmt, ...]:
         """The terms of lanes put to what an array of as many cells has."""
