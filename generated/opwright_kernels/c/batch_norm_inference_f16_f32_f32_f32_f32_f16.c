@@ -69,9 +69,6 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_x(void *context_, int
             const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
                 float wide_[512];
                 const float same_0_ = gamma[c * gamma_C];
                 opwright_f16 src_room_[512];
@@ -82,8 +79,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_x(void *context_, int
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                 }
-                opwright_to_row_f16(wide_, dst_row_, n_);
-                opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -148,9 +144,6 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int
             const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                 float wide_[512];
                 float gamma_room_[512];
                 const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
@@ -166,8 +159,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) / opwright_sqrt_f32(variance_row_[i_] + same_0_) + beta_row_[i_];
                 }
-                opwright_to_row_f16(wide_, dst_row_, n_);
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -395,9 +395,6 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        opwright_f16 diff_src_room_[512];
-                        opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                        opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                         float wide_[512];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
@@ -414,8 +411,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (opwright_from_f16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
                         }
-                        opwright_to_row_f16(wide_, diff_src_row_, n_);
-                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_);
                     }
                 }
             }
@@ -553,9 +549,6 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
                     float wide_[512];
                     const float same_0_ = gamma[c * gamma_C] * scale;
                     opwright_f16 diff_dst_room_[512];
@@ -570,8 +563,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_);
                     }
-                    opwright_to_row_f16(wide_, diff_src_row_, n_);
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
                 }
             }
         }

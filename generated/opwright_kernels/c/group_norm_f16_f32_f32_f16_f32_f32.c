@@ -131,9 +131,6 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
                     float wide_[512];
                     const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
                     opwright_f16 src_room_[512];
@@ -144,8 +141,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                     }
-                    opwright_to_row_f16(wide_, dst_row_, n_);
-                    opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
                 }
             }
         }
@@ -909,9 +905,6 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                     float wide_[512];
                     float gamma_room_[512];
                     const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
@@ -924,8 +917,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) / shared_0__for_g_k__row_[i_] + beta_row_[i_];
                     }
-                    opwright_to_row_f16(wide_, dst_row_, n_);
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
                 }
             }
         }

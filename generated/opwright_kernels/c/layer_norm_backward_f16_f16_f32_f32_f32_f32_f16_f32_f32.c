@@ -584,9 +584,6 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
             const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
                 float wide_[512];
                 const float same_0_ = scale[b_row_ * B_inner_ + b];
                 float gamma_room_[512];
@@ -602,8 +599,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = same_0_ * (gamma_row_[i_] * opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_);
                 }
-                opwright_to_row_f16(wide_, diff_src_row_, n_);
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_);
             }
         }
     }
@@ -959,9 +955,6 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
                     float wide_[512];
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
@@ -977,8 +970,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = scale_row_[i_] * (same_0_ * opwright_from_f16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
                     }
-                    opwright_to_row_f16(wide_, diff_src_row_, n_);
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_);
                 }
             }
         }

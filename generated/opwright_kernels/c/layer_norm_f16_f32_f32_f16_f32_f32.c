@@ -125,9 +125,6 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
             const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                opwright_f16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
                 float wide_[512];
                 float gamma_room_[512];
                 const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
@@ -140,8 +137,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_];
                 }
-                opwright_to_row_f16(wide_, dst_row_, n_);
-                opwright_put_f16(dst_row_, dst_first_, dst_C_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_);
             }
         }
         if (!mean_absent_) {
@@ -500,9 +496,6 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_f16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
                     float wide_[512];
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 src_room_[512];
@@ -513,8 +506,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_;
                     }
-                    opwright_to_row_f16(wide_, dst_row_, n_);
-                    opwright_put_f16(dst_row_, dst_first_, dst_B_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_);
                 }
             }
         }

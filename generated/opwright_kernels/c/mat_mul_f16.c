@@ -373,9 +373,6 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         for (int64_t n = begin_; n < end_; n += block_) {
             const int64_t n_ = opwright_min(block_, end_ - n);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-            opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
             float wide_[512];
             const float *restrict sums_row_ = sums + (at_ + (n - begin_));
             opwright_f16 bias_room_[512];
@@ -383,8 +380,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
             }
-            opwright_to_row_f16(wide_, dst_row_, n_);
-            opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
         }
     }
 }
@@ -424,9 +420,6 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
             const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
             for (int64_t n = begin_; n < end_; n += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - n);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-                opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
                 float wide_[512];
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_f16 bias_room_[512];
@@ -434,8 +427,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
                 }
-                opwright_to_row_f16(wide_, dst_row_, n_);
-                opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

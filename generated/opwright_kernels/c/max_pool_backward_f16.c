@@ -329,16 +329,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        opwright_f16 diff_src_room_[512];
-                        opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                         float wide_[512];
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = diff_src_sum__row_[i_];
                         }
-                        opwright_to_row_f16(wide_, diff_src_row_, n_);
-                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_C, n_);
                     }
                 }
             }
@@ -611,16 +607,12 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
                     const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
                     float wide_[512];
                     const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = diff_src_sum__row_[i_];
                     }
-                    opwright_to_row_f16(wide_, diff_src_row_, n_);
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_);
                 }
             }
         }

@@ -232,17 +232,13 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
         }
         for (int64_t k = begin_; k < end_; k += block_) {
             const int64_t n_ = opwright_min(block_, end_ - k);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
             float wide_[512];
             const float *restrict total_row_ = total + (k - begin_);
             const float same_0_ = (float)R_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = total_row_[i_] / same_0_;
             }
-            opwright_to_row_f16(wide_, dst_row_, n_);
-            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
         }
     }
 }

@@ -306,17 +306,13 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        opwright_f16 dst_room_[512];
-                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
                         float wide_[512];
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_to_row_f16(wide_, dst_row_, n_);
-                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
                     }
                 }
             }
@@ -324,9 +320,6 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        opwright_f16 dst_room_[512];
-                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
                         float wide_[512];
                         const float *restrict peak_row_ = peak + (a - begin_);
                         const float same_0_ = -INFINITY;
@@ -335,8 +328,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_to_row_f16(wide_, dst_row_, n_);
-                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
                     }
                 }
             }
@@ -488,25 +480,18 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
             if (mode_word_ == 0) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                     float wide_[512];
                     const float *restrict shared_0__row_ = shared_0_ + c;
                     const float same_0_ = total;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = shared_0__row_[i_] / same_0_;
                     }
-                    opwright_to_row_f16(wide_, dst_row_, n_);
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
                 }
             }
             if (mode_word_ == 1) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                     float wide_[512];
                     const float same_0_ = peak;
                     const float same_1_ = -INFINITY;
@@ -515,8 +500,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_;
                     }
-                    opwright_to_row_f16(wide_, dst_row_, n_);
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
                 }
             }
             if (!stats_absent_) {

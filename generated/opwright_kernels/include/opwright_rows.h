@@ -1866,6 +1866,15 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
     }
 }
 
+// The same, to cells that lie `step` apart; n is at most 512.
+static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n)
+{
+    opwright_f16 room[512];
+    opwright_f16 *const row = step == 1 ? to : room;
+    opwright_to_row_f16(wide, row, n);
+    opwright_put_f16(row, to, step, n);
+}
+
 // Loops of so few turns become no vectors by themselves: of f32, four lanes are one.
 #if defined(__GNUC__)
 typedef float opwright_four __attribute__((vector_size(16)));
