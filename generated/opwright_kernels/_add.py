@@ -22,8 +22,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src_0": "float32", "src_1": "float32", "dst": "float32"},
     {"src_0": "bfloat16", "src_1": "bfloat16", "dst": "bfloat16"},
@@ -41,29 +39,17 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src_0": src_0, "src_1": src_1},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src_0": src_0, "src_1": src_1}, {})
     rank = 0
 
     src_0_X_n_ = _axes.rest("src_0", src_0, 0)
-    src_0_at_ = _axes.placed(
-        ("X",),
-        {"X": src_0_X_n_},
-        {},
-    )
+    src_0_at_ = _axes.placed(("X",), {"X": src_0_X_n_}, {})
     src_0_axes_ = _axes.split(src_0.shape, src_0_at_, ("X",))
 
     src_1_X_n_ = _axes.rest("src_1", src_1, 0)
-    src_1_at_ = _axes.placed(
-        ("X",),
-        {"X": src_1_X_n_},
-        {},
-    )
+    src_1_at_ = _axes.placed(("X",), {"X": src_1_X_n_}, {})
     src_1_axes_ = _axes.split(src_1.shape, src_1_at_, ("X",))
     X = _axes.joined(
         "X",
@@ -73,11 +59,7 @@ def resolve(
         ),
     )
     X_n_ = len(X)
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -92,10 +74,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -113,36 +91,16 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("auto_broadcast",), "any"),
     defaults={"auto_broadcast": "numpy"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-        ("f32_bf16_f32", ROWS[3]),
-        ("f32_f16_f32", ROWS[4]),
-        ("bf16_f32_f32", ROWS[5]),
-        ("f16_f32_f32", ROWS[6]),
-        ("s32", ROWS[7]),
+    rows=tuple(
+        zip(
+            ("f32", "bf16", "f16", "f32_bf16_f32", "f32_f16_f32", "bf16_f32_f32", "f16_f32_f32", "s32"),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("add_f32", "f32", (), "", ""),
-        ("add_bf16", "bf16", (), "", ""),
-        ("add_f16", "f16", (), "", ""),
-        ("add_f32_bf16_f32", "f32_bf16_f32", (), "", ""),
-        ("add_f32_f16_f32", "f32_f16_f32", (), "", ""),
-        ("add_bf16_f32_f32", "bf16_f32_f32", (), "", ""),
-        ("add_f16_f32_f32", "f16_f32_f32", (), "", ""),
-        ("add_s32", "s32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src_0", "input", {"X": "X"}),
@@ -162,12 +120,10 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("dst", "X"), ("src_0", "X"), ("src_1", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32", "int64"),
-    words={},
     roles=(
         ("dst[x] = src_0[x] + src_1[x]", {"x": "batch"}),
     ),
     in_place={"dst": ("src_0", "src_1")},
-    dtype_attributes={},
 )
 
 
@@ -206,15 +162,8 @@ def add(
         src_0 f16, src_1 f32, dst f32; sums in f32
         all s32; sums in s64
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written. docs/add.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides
+    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/add.md.
     """
-    return OPERATION.call(
-        (src_0, src_1),
-        (auto_broadcast,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src_0, src_1), (auto_broadcast,), out, threads, specialize)

@@ -56,22 +56,14 @@ def resolve(
     data_format: Any,
     src_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     exclude_pad = _axes.truth("exclude_pad", exclude_pad)
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst}, {})
 
     rank = rules.spatial_rank("diff_dst", diff_dst, 1 + 1, 1, 3)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     N = diff_dst_axes_["N"]
     C = diff_dst_axes_["C"]
@@ -85,11 +77,7 @@ def resolve(
 
     diff_src_giver, diff_src_shape_ = rules.stated_shape("diff_src", 1 + 1 + rank, {}, {"src_shape": src_shape})
     diff_src = _axes.Shaped(diff_src_shape_)
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_src_axes_ = _axes.split(diff_src.shape, diff_src_at_, ("X",))
     _axes.fits("diff_src", diff_src.shape, diff_src_axes_, {"N": N, "C": C})
     I = diff_src_axes_["X"]
@@ -131,11 +119,7 @@ def resolve(
         )
     _axes.not_negative(tuple(k_ for k_ in K), "K")
     rules.bounded("semantics.steps.0", max(o_ * s_ + k_ + pb_ for o_, s_, k_, pb_ in zip(O, S, K, PB)))
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
@@ -162,8 +146,6 @@ def resolve(
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "cells": (-1, (rules.prod(o_ for o_ in O),)),
             "share": (1, (rules.prod(o_ for o_ in O), rules.prod(o_ for o_ in O) * 512, rules.prod(o_ for o_ in O))),
@@ -190,22 +172,7 @@ OPERATION = StepOperation(
         ("strides", "pads_begin", "pads_end", "kernel", "exclude_pad", "auto_pad", "data_format", "src_shape"), "any"
     ),
     defaults={"auto_pad": "none", "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("avg_pool_backward_f32", "f32", (), "", ""),
-        ("avg_pool_backward_bf16", "bf16", (), "", ""),
-        ("avg_pool_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -221,7 +188,6 @@ OPERATION = StepOperation(
         "PB": "PB",
         "PE": "PE",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("diff_dst", "input", {"N": "", "C": "", "X": ""}),
@@ -271,7 +237,6 @@ OPERATION = StepOperation(
             {"n": "batch", "c": "batch", "o": "window batch", "k": "window stretched"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
     states={"src_shape": "diff_src"},
 )
@@ -321,10 +286,9 @@ def avg_pool_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/avg_pool_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/avg_pool_backward.md.
     """
     return OPERATION.call(
         (diff_dst,),

@@ -87,98 +87,54 @@ def resolve(
     momentum: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {})
     epsilon = rules.real("epsilon", epsilon)
     momentum = rules.real("momentum", momentum)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 1 + 1)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
     X = src_axes_["X"]
 
     rules.axes_count("mean", mean, 1)
-    mean_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    mean_at_ = _axes.placed(("C",), {"C": 1}, {})
     mean_axes_ = _axes.split(mean.shape, mean_at_, ())
     _axes.fits("mean", mean.shape, mean_axes_, {"C": C})
 
     rules.axes_count("variance", variance, 1)
-    variance_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    variance_at_ = _axes.placed(("C",), {"C": 1}, {})
     variance_axes_ = _axes.split(variance.shape, variance_at_, ())
     _axes.fits("variance", variance.shape, variance_axes_, {"C": C})
 
     if gamma is not None:
         rules.axes_count("gamma", gamma, 1)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": 1}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ())
         _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": C})
 
     if beta is not None:
         rules.axes_count("beta", beta, 1)
-        beta_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        beta_at_ = _axes.placed(("C",), {"C": 1}, {})
         beta_axes_ = _axes.split(beta.shape, beta_at_, ())
         _axes.fits("beta", beta.shape, beta_axes_, {"C": C})
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
-    running_mean_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    running_mean_at_ = _axes.placed(("C",), {"C": 1}, {})
     running_mean_shape_ = _axes.join(running_mean_at_, {"C": C})
     rules.output_bytes(running_mean_shape_, ROWS[row]["running_mean"])
-    running_variance_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    running_variance_at_ = _axes.placed(("C",), {"C": 1}, {})
     running_variance_shape_ = _axes.join(running_variance_at_, {"C": C})
     rules.output_bytes(running_variance_shape_, ROWS[row]["running_variance"])
-    batch_mean_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    batch_mean_at_ = _axes.placed(("C",), {"C": 1}, {})
     batch_mean_shape_ = _axes.join(batch_mean_at_, {"C": C})
     rules.output_bytes(batch_mean_shape_, ROWS[row]["batch_mean"])
-    batch_variance_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    batch_variance_at_ = _axes.placed(("C",), {"C": 1}, {})
     batch_variance_shape_ = _axes.join(batch_variance_at_, {"C": C})
     rules.output_bytes(batch_variance_shape_, ROWS[row]["batch_variance"])
     return Steps(
@@ -205,8 +161,6 @@ def resolve(
             "batch_mean": Output(batch_mean_shape_, batch_mean_at_),
             "batch_variance": Output(batch_variance_shape_, batch_variance_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "total": (0, (0, 4096)),
             "spread": (0, (0, 4096)),
@@ -234,36 +188,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("epsilon", "momentum", "data_format"), "any"),
     defaults={"momentum": 0.5, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f32_f32_f32_f32_f16_f32_f32_f32_f32", ROWS[3]),
+    rows=tuple(
+        zip(
+            ("f32", "bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32", "bf16", "f16_f32_f32_f32_f32_f16_f32_f32_f32_f32"),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("batch_norm_forward_training_f32", "f32", (), "", ""),
-        (
-            "batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32",
-            "bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32",
-            (),
-            "",
-            "",
-        ),
-        ("batch_norm_forward_training_bf16", "bf16", (), "", ""),
-        (
-            "batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32",
-            "f16_f32_f32_f32_f32_f16_f32_f32_f32_f32",
-            (),
-            "",
-            "",
-        ),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "N": "batch",
         "C": "channels",
@@ -271,7 +202,6 @@ OPERATION = StepOperation(
         "epsilon": "epsilon",
         "momentum": "momentum",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": "X"}),
@@ -343,7 +273,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("total[c] += src[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
         ("batch_mean[c] = total[c] / (N * prod(X))", {"c": "batch"}),
@@ -359,7 +288,6 @@ OPERATION = StepOperation(
         ("running_mean[c] = momentum * mean[c] + (1 - momentum) * batch_mean[c]", {"c": "batch"}),
         ("running_variance[c] = momentum * variance[c] + (1 - momentum) * batch_variance[c]", {"c": "batch"}),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related(
@@ -460,15 +388,10 @@ def batch_norm_forward_training(
         src f16, mean f32, variance f32, gamma f32, beta f32, dst f16, running_mean f32, running_variance f32,
             batch_mean f32, batch_variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/batch_norm_forward_training.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/batch_norm_forward_training.md.
     """
     return OPERATION.call(
-        (src, mean, variance, gamma, beta),
-        (epsilon, momentum, data_format),
-        out,
-        threads,
-        specialize,
+        (src, mean, variance, gamma, beta), (epsilon, momentum, data_format), out, threads, specialize
     )

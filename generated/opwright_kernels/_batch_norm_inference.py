@@ -70,67 +70,39 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance}, {})
     epsilon = rules.real("epsilon", epsilon)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 1 + 1)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
     X = src_axes_["X"]
 
     rules.axes_count("gamma", gamma, 1)
-    gamma_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    gamma_at_ = _axes.placed(("C",), {"C": 1}, {})
     gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ())
     _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": C})
 
     rules.axes_count("beta", beta, 1)
-    beta_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    beta_at_ = _axes.placed(("C",), {"C": 1}, {})
     beta_axes_ = _axes.split(beta.shape, beta_at_, ())
     _axes.fits("beta", beta.shape, beta_axes_, {"C": C})
 
     rules.axes_count("mean", mean, 1)
-    mean_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    mean_at_ = _axes.placed(("C",), {"C": 1}, {})
     mean_axes_ = _axes.split(mean.shape, mean_at_, ())
     _axes.fits("mean", mean.shape, mean_axes_, {"C": C})
 
     rules.axes_count("variance", variance, 1)
-    variance_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    variance_at_ = _axes.placed(("C",), {"C": 1}, {})
     variance_axes_ = _axes.split(variance.shape, variance_at_, ())
     _axes.fits("variance", variance.shape, variance_axes_, {"C": C})
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -152,10 +124,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
-        between={
-        },
         terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
         )),
@@ -175,31 +143,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("epsilon", "data_format"), "any"),
     defaults={"data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_f32_f32_f32_f32_bf16", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f32_f32_f32_f32_f16", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("batch_norm_inference_f32", "f32", (), "", ""),
-        ("batch_norm_inference_bf16_f32_f32_f32_f32_bf16", "bf16_f32_f32_f32_f32_bf16", (), "", ""),
-        ("batch_norm_inference_bf16", "bf16", (), "", ""),
-        ("batch_norm_inference_f16_f32_f32_f32_f32_f16", "f16_f32_f32_f32_f32_f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16_f32_f32_f32_f32_bf16", "bf16", "f16_f32_f32_f32_f32_f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
         "X": "space",
         "epsilon": "epsilon",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": "X"}),
@@ -239,7 +189,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "dst[n, c, x] = gamma[c] * (src[n, c, x] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]",
@@ -247,7 +196,6 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"dst": ("src",)},
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
@@ -290,15 +238,8 @@ def batch_norm_inference(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, mean f32, variance f32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/batch_norm_inference.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/batch_norm_inference.md.
     """
-    return OPERATION.call(
-        (src, gamma, beta, mean, variance),
-        (epsilon, data_format),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, gamma, beta, mean, variance), (epsilon, data_format), out, threads, specialize)

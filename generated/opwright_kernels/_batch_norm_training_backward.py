@@ -79,84 +79,50 @@ def resolve(
     data_format: Any,
     use_affine: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma},
-        {},
+        ROWS, {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma}, {}
     )
     epsilon = rules.real("epsilon", epsilon)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 1 + 1)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
     X = src_axes_["X"]
 
     rules.axes_count("diff_dst", diff_dst, 1 + 1 + X_n_)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
 
     rules.axes_count("mean", mean, 1)
-    mean_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    mean_at_ = _axes.placed(("C",), {"C": 1}, {})
     mean_axes_ = _axes.split(mean.shape, mean_at_, ())
     _axes.fits("mean", mean.shape, mean_axes_, {"C": C})
 
     rules.axes_count("variance", variance, 1)
-    variance_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    variance_at_ = _axes.placed(("C",), {"C": 1}, {})
     variance_axes_ = _axes.split(variance.shape, variance_at_, ())
     _axes.fits("variance", variance.shape, variance_axes_, {"C": C})
 
     if gamma is not None:
         rules.axes_count("gamma", gamma, 1)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": 1}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ())
         _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": C})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
-    diff_gamma_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    diff_gamma_at_ = _axes.placed(("C",), {"C": 1}, {})
     diff_gamma_shape_ = _axes.join(diff_gamma_at_, {"C": C})
     rules.output_bytes(diff_gamma_shape_, ROWS[row]["diff_gamma"])
-    diff_beta_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    diff_beta_at_ = _axes.placed(("C",), {"C": 1}, {})
     diff_beta_shape_ = _axes.join(diff_beta_at_, {"C": C})
     rules.output_bytes(diff_beta_shape_, ROWS[row]["diff_beta"])
     return Steps(
@@ -182,7 +148,6 @@ def resolve(
             "diff_beta": Output(diff_beta_shape_, diff_beta_at_),
         },
         absent=frozenset((*(() if use_affine else ("diff_gamma",)), *(() if use_affine else ("diff_beta",)), )),
-        lists={},
         between={
             "scale": (0, (4096, 0)),
             "diff_gamma_sum_": (0, (4096, 0)),
@@ -208,30 +173,9 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("epsilon", "data_format", "use_affine"), "any"),
     defaults={"data_format": "NXC", "use_affine": True},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_bf16_f32_f32_f32_bf16_f32_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f16_f32_f32_f32_f16_f32_f32", ROWS[3]),
+    rows=tuple(
+        zip(("f32", "bf16_bf16_f32_f32_f32_bf16_f32_f32", "bf16", "f16_f16_f32_f32_f32_f16_f32_f32"), ROWS, strict=True)
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("batch_norm_training_backward_f32", "f32", (), "", ""),
-        (
-            "batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32",
-            "bf16_bf16_f32_f32_f32_bf16_f32_f32",
-            (),
-            "",
-            "",
-        ),
-        ("batch_norm_training_backward_bf16", "bf16", (), "", ""),
-        ("batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32", "f16_f16_f32_f32_f32_f16_f32_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "N": "batch",
         "C": "channels",
@@ -239,7 +183,6 @@ OPERATION = StepOperation(
         "epsilon": "epsilon",
         "use_affine": "use_affine",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": "X"}),
@@ -304,7 +247,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("scale[c] = 1 / sqrt(variance[c] + epsilon)", {"c": "batch"}),
         (
@@ -320,7 +262,6 @@ OPERATION = StepOperation(
             {"n": "columns", "c": "batch", "x": "columns"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )
 
@@ -369,15 +310,10 @@ def batch_norm_training_backward(
         src f16, diff_dst f16, mean f32, variance f32, gamma f32, diff_src f16, diff_gamma f32, diff_beta f32;
             sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/batch_norm_training_backward.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/batch_norm_training_backward.md.
     """
     return OPERATION.call(
-        (src, diff_dst, mean, variance, gamma),
-        (epsilon, data_format, use_affine),
-        out,
-        threads,
-        specialize,
+        (src, diff_dst, mean, variance, gamma), (epsilon, data_format, use_affine), out, threads, specialize
     )

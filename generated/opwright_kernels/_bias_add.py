@@ -37,39 +37,23 @@ def resolve(
     bias: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "bias": bias},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "bias": bias}, {})
     rank = 0
 
     X_n_ = _axes.rest("src", src, 1 + 1)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
     X = src_axes_["X"]
 
     rules.axes_count("bias", bias, 1)
-    bias_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    bias_at_ = _axes.placed(("C",), {"C": 1}, {})
     bias_axes_ = _axes.split(bias.shape, bias_at_, ())
     _axes.fits("bias", bias.shape, bias_axes_, {"C": C})
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -87,10 +71,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
-        between={
-        },
         terms=rules.sum_((
             N * C * rules.prod(x_ for x_ in X),
         )),
@@ -107,28 +87,12 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("data_format",), "any"),
     defaults={"data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("bias_add_f32", "f32", (), "", ""),
-        ("bias_add_bf16", "bf16", (), "", ""),
-        ("bias_add_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
         "X": "space",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": "X"}),
@@ -157,12 +121,10 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[n, c, x] = src[n, c, x] + bias[c]", {"n": "rows", "c": "batch", "x": "rows"}),
     ),
     in_place={"dst": ("src",)},
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related("gradient", "BiasAddBackward", "bias", {"diff_dst": "dst", "diff_bias": "bias"}, {}),
@@ -199,15 +161,8 @@ def bias_add(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/bias_add.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/bias_add.md.
     """
-    return OPERATION.call(
-        (src, bias),
-        (data_format,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, bias), (data_format,), out, threads, specialize)

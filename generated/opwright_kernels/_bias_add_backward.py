@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -36,30 +36,18 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst}, {})
     rank = 0
 
     X_n_ = _axes.rest("diff_dst", diff_dst, 1 + 1)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     N = diff_dst_axes_["N"]
     C = diff_dst_axes_["C"]
     X = diff_dst_axes_["X"]
-    diff_bias_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    diff_bias_at_ = _axes.placed(("C",), {"C": 1}, {})
     diff_bias_shape_ = _axes.join(diff_bias_at_, {"C": C})
     rules.output_bytes(diff_bias_shape_, ROWS[row]["diff_bias"])
     return Steps(
@@ -76,8 +64,6 @@ def resolve(
         outputs={
             "diff_bias": Output(diff_bias_shape_, diff_bias_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "diff_bias_sum_": (0, (0, 4096)),
         },
@@ -96,28 +82,12 @@ OPERATION = StepOperation(
     output="diff_bias",
     attributes=dict.fromkeys(("data_format",), "any"),
     defaults={"data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("bias_add_backward_f32", "f32", (), "", ""),
-        ("bias_add_backward_bf16", "bf16", (), "", ""),
-        ("bias_add_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
         "X": "space",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("diff_dst", "input", {"N": "", "C": "", "X": "X"}),
@@ -145,12 +115,13 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("diff_bias[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
     ),
-    dtype_attributes={},
     laid_out={"diff_dst": ("data_format", "X")},
+    torch=(
+        Aten("convolution_backward", {}, {"diff_dst": "grad_output"}, {"data_format": "NCX"}, 2),
+    ),
 )
 
 
@@ -181,15 +152,8 @@ def bias_add_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/bias_add_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/bias_add_backward.md.
     """
-    return OPERATION.call(
-        (diff_dst,),
-        (data_format,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((diff_dst,), (data_format,), out, threads, specialize)

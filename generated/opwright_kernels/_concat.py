@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "float32"},
     {"src": "float16", "dst": "float16"},
@@ -31,39 +27,26 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     src = _axes.several("src", src)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src = _axes.together("src", src, src_at_["C"][0])
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -75,10 +58,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -94,30 +73,13 @@ OPERATION = StepOperation(
     ),
     output="dst",
     attributes=dict.fromkeys(("axis",), "any"),
-    defaults={},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f16", ROWS[1]),
-        ("bf16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("concat_f32", "f32", (), "", ""),
-        ("concat_f16", "f16", (), "", ""),
-        ("concat_bf16", "bf16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "f16", "bf16"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "joined",
         "A": "after",
         "axis": "axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}, sizes={"C": "C"}),
@@ -142,12 +104,10 @@ OPERATION = StepOperation(
         (Lanes("a", True, (("dst", "A"), ("src", "A"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[b, c, a] = src[b, c, a]", {"b": "batch", "c": "batch", "a": "batch"}),
     ),
     joined={"src": ("C", "C")},
-    dtype_attributes={},
 )
 
 
@@ -178,15 +138,8 @@ def concat(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/concat.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/concat.md.
     """
-    return OPERATION.call(
-        (src,),
-        (axis,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (axis,), out, threads, specialize)

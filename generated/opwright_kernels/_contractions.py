@@ -235,11 +235,15 @@ class _One:
         problem = _windows.problem_of(self.placed, self.extents()) if self.slid and self.label != BYTES else None
         if problem is None:
             return None
-        label = self.label if self.way == OUTPUT and LABELS.get(self.made) == self.label else LABELS[WIDEST]
-        if LABELS.get(self.made) != label:
+        group = ("window_data", "window_data", "window_weights")[problem.solve]
+        group = "window_channelwise" if _windows.channelwise(problem) else group
+        label = self.label
+        if self.made == WIDEST and label != LABELS[WIDEST] and group == "window_data":
+            group = "window_wide"
+        elif LABELS.get(self.made) != label:
+            label = LABELS[WIDEST]
+        if self.made != WIDEST and LABELS.get(self.made) != label:
             return None
-        groups = ("window_data", "window_data", "window_weights")
-        group = "window_channelwise" if _windows.channelwise(problem) else groups[problem.solve]
         pieces: dict[str, Any] = {}
         if self.way == FINISHED:
             apart = _windows.cut(problem)

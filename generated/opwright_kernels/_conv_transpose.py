@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -432,6 +432,25 @@ OPERATION = Operation(
             "weights",
             {"src": "src", "diff_dst": "dst", "diff_weights": "weights"},
             {},
+        ),
+    ),
+    torch=(
+        Aten(
+            "convolution",
+            {"transposed": "true"},
+            {
+                "src": "input",
+                "weights": "weight",
+                "bias": "bias",
+                "strides": "stride",
+                "pads_begin": "padding",
+                "pads_end": "padding",
+                "dilations": "dilation",
+                "groups": "groups",
+                "output_padding": "output_padding",
+            },
+            {"data_format": "NCX", "weights_format": "IOX"},
+            0,
         ),
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -413,6 +413,24 @@ OPERATION = Operation(
     relations=(
         Related(
             "adjoint", "ConvTranspose", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}
+        ),
+    ),
+    torch=(
+        Aten(
+            "convolution_backward",
+            {"transposed": "true"},
+            {
+                "diff_dst": "grad_output",
+                "weights": "weight",
+                "strides": "stride",
+                "pads_begin": "padding",
+                "pads_end": "padding",
+                "dilations": "dilation",
+                "output_padding": "output_padding",
+                "groups": "groups",
+            },
+            {"data_format": "NCX", "weights_format": "IOX"},
+            0,
         ),
     ),
 )

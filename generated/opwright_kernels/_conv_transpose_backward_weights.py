@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -454,6 +454,25 @@ OPERATION = Operation(
     resolve=resolve,
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_weights": ("weights_format", "X")},
     states={"weights_shape": "diff_weights"},
+    torch=(
+        Aten(
+            "convolution_backward",
+            {"transposed": "true"},
+            {
+                "src": "input",
+                "diff_dst": "grad_output",
+                "strides": "stride",
+                "pads_begin": "padding",
+                "pads_end": "padding",
+                "dilations": "dilation",
+                "output_padding": "output_padding",
+                "groups": "groups",
+                "weights_shape": "weight",
+            },
+            {"data_format": "NCX", "weights_format": "IOX"},
+            1,
+        ),
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -396,6 +396,24 @@ OPERATION = Operation(
             "weights",
             {"src": "src", "diff_dst": "dst", "diff_weights": "weights"},
             {},
+        ),
+    ),
+    torch=(
+        Aten(
+            "convolution",
+            {"transposed": "false"},
+            {
+                "src": "input",
+                "weights": "weight",
+                "bias": "bias",
+                "strides": "stride",
+                "pads_begin": "padding",
+                "pads_end": "padding",
+                "dilations": "dilation",
+                "groups": "groups",
+            },
+            {"data_format": "NCX", "weights_format": "OIX"},
+            0,
         ),
     ),
 )

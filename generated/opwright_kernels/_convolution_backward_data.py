@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Integers, Related, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -410,6 +410,24 @@ OPERATION = Operation(
     states={"dst_shape": "diff_src"},
     relations=(
         Related("adjoint", "Convolution", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}),
+    ),
+    torch=(
+        Aten(
+            "convolution_backward",
+            {"transposed": "false"},
+            {
+                "diff_dst": "grad_output",
+                "weights": "weight",
+                "strides": "stride",
+                "pads_begin": "padding",
+                "pads_end": "padding",
+                "dilations": "dilation",
+                "groups": "groups",
+                "dst_shape": "input",
+            },
+            {"data_format": "NCX", "weights_format": "OIX"},
+            0,
+        ),
     ),
 )
 

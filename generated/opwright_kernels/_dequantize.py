@@ -22,8 +22,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "uint8", "dst": "float32"},
     {"src": "int8", "dst": "float32"},
@@ -39,13 +37,9 @@ def resolve(
     scales: Any,
     zps: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     scales = _axes.reals("scales", scales)
     zps = rules.integers("zps", zps, None)
@@ -54,22 +48,14 @@ def resolve(
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
     _axes.per("scales", scales, C)
     _axes.per("zps", zps, C)
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -87,10 +73,7 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
         lists={"scales": scales, "zps": zps},
-        between={
-        },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
@@ -106,24 +89,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("qtype", "axis", "scales", "zps"), "any"),
     defaults={"qtype": "per_tensor", "axis": 1, "zps": (0,)},
-    rows=(
-        ("u8_f32", ROWS[0]),
-        ("s8_f32", ROWS[1]),
-        ("f8_e4m3_f32", ROWS[2]),
-        ("f8_e5m2_f32", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("dequantize_u8_f32", "u8_f32", (), "", ""),
-        ("dequantize_s8_f32", "s8_f32", (), "", ""),
-        ("dequantize_f8_e4m3_f32", "f8_e4m3_f32", (), "", ""),
-        ("dequantize_f8_e5m2_f32", "f8_e5m2_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("u8_f32", "s8_f32", "f8_e4m3_f32", "f8_e5m2_f32"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "channels",
@@ -132,7 +98,6 @@ OPERATION = StepOperation(
         "scales": "scales",
         "zps": "zps",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -161,12 +126,10 @@ OPERATION = StepOperation(
         (Lanes("a", True, (("dst", "A"), ("src", "A"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
     in_place={"dst": ("src",)},
-    dtype_attributes={},
 )
 
 
@@ -204,15 +167,8 @@ def dequantize(
         src f8_e4m3, dst f32; sums in f32
         src f8_e5m2, dst f32; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/dequantize.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/dequantize.md.
     """
-    return OPERATION.call(
-        (src,),
-        (qtype, axis, scales, zps),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (qtype, axis, scales, zps), out, threads, specialize)

@@ -79,6 +79,21 @@ class Related:
 
 
 @dataclass(frozen=True)
+class Aten:
+    """An operator of PyTorch that an operation stands for, or for one result of it.
+
+    `when` says what some of its arguments must be, `arguments` which of them each input and attribute of the operation
+    takes, `words` what other attributes always are, `gives` which of its results the first output is.
+    """
+
+    name: str
+    when: Mapping[str, str]
+    arguments: Mapping[str, str]
+    words: Mapping[str, str]
+    gives: int
+
+
+@dataclass(frozen=True)
 class VariantInfo:
     """One kernel of the package: what it is specialised for, and its C name."""
 
@@ -108,7 +123,7 @@ class TensorSpec:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Description:
     """What the generated module says of an operation."""
 
@@ -116,24 +131,27 @@ class Description:
     function: str
     inputs: tuple[InputInfo, ...]
     output: str
-    attributes: Mapping[str, str]  # name to kind: number, list, word, or any
-    defaults: Mapping[str, object]
+    attributes: Mapping[str, str] = field(default_factory=dict)  # name to kind: number, list, word, or any
+    defaults: Mapping[str, object] = field(default_factory=dict)
     rows: tuple[tuple[str, Mapping[str, str]], ...]
-    layouts: Mapping[str, tuple[str, ...]]
-    classes: tuple[tuple[str, str], ...]
-    fast: Mapping[str, str]  # dtype rows that have fast kernels, each with what these solve for: y, x or w
-    kernels: tuple[tuple[str, str, tuple[str, ...], str, str], ...]  # the fields of Stem
-    cdef: str  # the C types of its kernels
-    declared: Mapping[str, tuple[str, str]]  # per dtype row, what declares a portable and a fast kernel of the name {0}
-    sizes: tuple[SizeField, ...]
+    layouts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    classes: tuple[tuple[str, str], ...] = ()
+    # dtype rows that have fast kernels, each with what these solve for: y, x or w
+    fast: Mapping[str, str] = field(default_factory=dict)
+    kernels: tuple[tuple[str, str, tuple[str, ...], str, str], ...] = ()  # the fields of Stem; (): one for each row
+    cdef: str = ""  # the C types of its kernels
+    # Per dtype row, what declares a portable and a fast kernel of the name {0}.
+    declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    sizes: tuple[SizeField, ...] = ()
     named: Mapping[str, str]
-    arrangements: Mapping[str, tuple[str, ...]]
+    arrangements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     resolve: Callable[..., Resolution]
     # By tensor, the word that orders its axes, and the axis that stands for several.
     laid_out: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)  # by attribute, the output whose shape it states
     added: Mapping[str, str] = field(default_factory=dict)  # an input added to the output, and the axis it goes along
     relations: tuple[Related, ...] = ()
+    torch: tuple[Aten, ...] = ()
 
     @cached_property
     def stating(self) -> tuple[int, ...]:
@@ -152,7 +170,8 @@ class Description:
     @cached_property
     def stems(self) -> dict[tuple[str, tuple[str, ...], str], Stem]:
         """What kernels share but for their instruction sets, by dtype row, layouts and group class."""
-        return {(stem.dtype, stem.layouts, stem.group_class): stem for stem in (Stem(*row) for row in self.kernels)}
+        kernels = self.kernels or [(f"{self.function}_{label}", label, (), "", "") for label, _ in self.rows]
+        return {(stem.dtype, stem.layouts, stem.group_class): stem for stem in (Stem(*row) for row in kernels)}
 
     def stem(self, resolution: Resolution) -> Stem:
         """The one that serves a call."""

@@ -73,24 +73,16 @@ def resolve(
     axis: Any,
     group_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "scales": scales, "zps": zps},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "scales": scales, "zps": zps}, {})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
@@ -156,11 +148,7 @@ def resolve(
     _axes.blocks("group_shape", group_shape, "src", src_at_, "C", W)
     _axes.divisor(Q, "Q")
     rules.bounded("zps.G", C)
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -183,8 +171,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "dst_sum_": (0, (4096, 4096)),
         },
@@ -205,88 +191,50 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("qtype", "axis", "group_shape"), "any"),
     defaults={"qtype": "per_tensor", "axis": 1, "group_shape": ()},
-    rows=(
-        ("u8_f32_s8_f32", ROWS[0]),
-        ("u8_f32_u8_f32", ROWS[1]),
-        ("u8_f32_s32_f32", ROWS[2]),
-        ("u8_bf16_s8_bf16", ROWS[3]),
-        ("u8_bf16_u8_bf16", ROWS[4]),
-        ("u8_bf16_s32_bf16", ROWS[5]),
-        ("u8_f16_s8_f16", ROWS[6]),
-        ("u8_f16_u8_f16", ROWS[7]),
-        ("u8_f16_s32_f16", ROWS[8]),
-        ("s8_f32_s8_f32", ROWS[9]),
-        ("s8_f32_u8_f32", ROWS[10]),
-        ("s8_f32_s32_f32", ROWS[11]),
-        ("s8_bf16_s8_bf16", ROWS[12]),
-        ("s8_bf16_u8_bf16", ROWS[13]),
-        ("s8_bf16_s32_bf16", ROWS[14]),
-        ("s8_f16_s8_f16", ROWS[15]),
-        ("s8_f16_u8_f16", ROWS[16]),
-        ("s8_f16_s32_f16", ROWS[17]),
-        ("u4_f32_s4_f32", ROWS[18]),
-        ("u4_f32_u4_f32", ROWS[19]),
-        ("u4_f32_s32_f32", ROWS[20]),
-        ("u4_bf16_s4_bf16", ROWS[21]),
-        ("u4_bf16_u4_bf16", ROWS[22]),
-        ("u4_bf16_s32_bf16", ROWS[23]),
-        ("u4_f16_s4_f16", ROWS[24]),
-        ("u4_f16_u4_f16", ROWS[25]),
-        ("u4_f16_s32_f16", ROWS[26]),
-        ("s4_f32_s4_f32", ROWS[27]),
-        ("s4_f32_u4_f32", ROWS[28]),
-        ("s4_f32_s32_f32", ROWS[29]),
-        ("s4_bf16_s4_bf16", ROWS[30]),
-        ("s4_bf16_u4_bf16", ROWS[31]),
-        ("s4_bf16_s32_bf16", ROWS[32]),
-        ("s4_f16_s4_f16", ROWS[33]),
-        ("s4_f16_u4_f16", ROWS[34]),
-        ("s4_f16_s32_f16", ROWS[35]),
+    rows=tuple(
+        zip(
+            (
+                "u8_f32_s8_f32",
+                "u8_f32_u8_f32",
+                "u8_f32_s32_f32",
+                "u8_bf16_s8_bf16",
+                "u8_bf16_u8_bf16",
+                "u8_bf16_s32_bf16",
+                "u8_f16_s8_f16",
+                "u8_f16_u8_f16",
+                "u8_f16_s32_f16",
+                "s8_f32_s8_f32",
+                "s8_f32_u8_f32",
+                "s8_f32_s32_f32",
+                "s8_bf16_s8_bf16",
+                "s8_bf16_u8_bf16",
+                "s8_bf16_s32_bf16",
+                "s8_f16_s8_f16",
+                "s8_f16_u8_f16",
+                "s8_f16_s32_f16",
+                "u4_f32_s4_f32",
+                "u4_f32_u4_f32",
+                "u4_f32_s32_f32",
+                "u4_bf16_s4_bf16",
+                "u4_bf16_u4_bf16",
+                "u4_bf16_s32_bf16",
+                "u4_f16_s4_f16",
+                "u4_f16_u4_f16",
+                "u4_f16_s32_f16",
+                "s4_f32_s4_f32",
+                "s4_f32_u4_f32",
+                "s4_f32_s32_f32",
+                "s4_bf16_s4_bf16",
+                "s4_bf16_u4_bf16",
+                "s4_bf16_s32_bf16",
+                "s4_f16_s4_f16",
+                "s4_f16_u4_f16",
+                "s4_f16_s32_f16",
+            ),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("dynamic_dequantize_u8_f32_s8_f32", "u8_f32_s8_f32", (), "", ""),
-        ("dynamic_dequantize_u8_f32_u8_f32", "u8_f32_u8_f32", (), "", ""),
-        ("dynamic_dequantize_u8_f32_s32_f32", "u8_f32_s32_f32", (), "", ""),
-        ("dynamic_dequantize_u8_bf16_s8_bf16", "u8_bf16_s8_bf16", (), "", ""),
-        ("dynamic_dequantize_u8_bf16_u8_bf16", "u8_bf16_u8_bf16", (), "", ""),
-        ("dynamic_dequantize_u8_bf16_s32_bf16", "u8_bf16_s32_bf16", (), "", ""),
-        ("dynamic_dequantize_u8_f16_s8_f16", "u8_f16_s8_f16", (), "", ""),
-        ("dynamic_dequantize_u8_f16_u8_f16", "u8_f16_u8_f16", (), "", ""),
-        ("dynamic_dequantize_u8_f16_s32_f16", "u8_f16_s32_f16", (), "", ""),
-        ("dynamic_dequantize_s8_f32_s8_f32", "s8_f32_s8_f32", (), "", ""),
-        ("dynamic_dequantize_s8_f32_u8_f32", "s8_f32_u8_f32", (), "", ""),
-        ("dynamic_dequantize_s8_f32_s32_f32", "s8_f32_s32_f32", (), "", ""),
-        ("dynamic_dequantize_s8_bf16_s8_bf16", "s8_bf16_s8_bf16", (), "", ""),
-        ("dynamic_dequantize_s8_bf16_u8_bf16", "s8_bf16_u8_bf16", (), "", ""),
-        ("dynamic_dequantize_s8_bf16_s32_bf16", "s8_bf16_s32_bf16", (), "", ""),
-        ("dynamic_dequantize_s8_f16_s8_f16", "s8_f16_s8_f16", (), "", ""),
-        ("dynamic_dequantize_s8_f16_u8_f16", "s8_f16_u8_f16", (), "", ""),
-        ("dynamic_dequantize_s8_f16_s32_f16", "s8_f16_s32_f16", (), "", ""),
-        ("dynamic_dequantize_u4_f32_s4_f32", "u4_f32_s4_f32", (), "", ""),
-        ("dynamic_dequantize_u4_f32_u4_f32", "u4_f32_u4_f32", (), "", ""),
-        ("dynamic_dequantize_u4_f32_s32_f32", "u4_f32_s32_f32", (), "", ""),
-        ("dynamic_dequantize_u4_bf16_s4_bf16", "u4_bf16_s4_bf16", (), "", ""),
-        ("dynamic_dequantize_u4_bf16_u4_bf16", "u4_bf16_u4_bf16", (), "", ""),
-        ("dynamic_dequantize_u4_bf16_s32_bf16", "u4_bf16_s32_bf16", (), "", ""),
-        ("dynamic_dequantize_u4_f16_s4_f16", "u4_f16_s4_f16", (), "", ""),
-        ("dynamic_dequantize_u4_f16_u4_f16", "u4_f16_u4_f16", (), "", ""),
-        ("dynamic_dequantize_u4_f16_s32_f16", "u4_f16_s32_f16", (), "", ""),
-        ("dynamic_dequantize_s4_f32_s4_f32", "s4_f32_s4_f32", (), "", ""),
-        ("dynamic_dequantize_s4_f32_u4_f32", "s4_f32_u4_f32", (), "", ""),
-        ("dynamic_dequantize_s4_f32_s32_f32", "s4_f32_s32_f32", (), "", ""),
-        ("dynamic_dequantize_s4_bf16_s4_bf16", "s4_bf16_s4_bf16", (), "", ""),
-        ("dynamic_dequantize_s4_bf16_u4_bf16", "s4_bf16_u4_bf16", (), "", ""),
-        ("dynamic_dequantize_s4_bf16_s32_bf16", "s4_bf16_s32_bf16", (), "", ""),
-        ("dynamic_dequantize_s4_f16_s4_f16", "s4_f16_s4_f16", (), "", ""),
-        ("dynamic_dequantize_s4_f16_u4_f16", "s4_f16_u4_f16", (), "", ""),
-        ("dynamic_dequantize_s4_f16_s32_f16", "s4_f16_s32_f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "B": "before",
         "C": "channels",
@@ -297,7 +245,6 @@ OPERATION = StepOperation(
         "Q": "Q",
         "W": "W",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -375,14 +322,12 @@ OPERATION = StepOperation(
         "float32",
         "float32",
     ),
-    words={},
     roles=(
         (
             "dst[b, c, a] = (src[b, c, a] - zps[b, floor(c / Q), a]) * scales[b, floor(c / Q), a]",
             {"b": "batch", "c": "batch", "a": "batch"},
         ),
     ),
-    dtype_attributes={},
 )
 
 
@@ -458,15 +403,8 @@ def dynamic_dequantize(
         src s4, scales f16, zps u4, dst f16; sums in f32
         src s4, scales f16, zps s32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/dynamic_dequantize.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/dynamic_dequantize.md.
     """
-    return OPERATION.call(
-        (src, scales, zps),
-        (qtype, axis, group_shape),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, scales, zps), (qtype, axis, group_shape), out, threads, specialize)

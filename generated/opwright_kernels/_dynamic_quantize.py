@@ -26,8 +26,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "scales": "float32", "zps": "int8", "dst": "uint8"},
     {"src": "float32", "scales": "float32", "zps": "uint8", "dst": "uint8"},
@@ -46,44 +44,28 @@ def resolve(
     axis: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], 'u8')
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "scales": scales, "zps": zps},
-        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "scales": scales, "zps": zps}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     A = src_axes_["A"]
 
     rules.axes_count("scales", scales, 1)
-    scales_at_ = _axes.placed(
-        ("C",),
-        {"C": 1},
-        {},
-    )
+    scales_at_ = _axes.placed(("C",), {"C": 1}, {})
     scales_axes_ = _axes.split(scales.shape, scales_at_, ())
 
     if zps is not None:
         rules.axes_count("zps", zps, 1)
-        zps_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        zps_at_ = _axes.placed(("C",), {"C": 1}, {})
         zps_axes_ = _axes.split(zps.shape, zps_at_, ())
     C = _axes.joined(
         "C",
@@ -93,11 +75,7 @@ def resolve(
             ("zps", None if zps is None else zps_axes_["C"], True),
         ),
     )
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -117,10 +95,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
-        between={
-        },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
@@ -138,35 +112,19 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("qtype", "axis", "dtype"), "any"),
     defaults={"qtype": "per_tensor", "axis": 1, "dtype": None},
-    rows=(
-        ("f32_f32_s8_u8", ROWS[0]),
-        ("f32_f32_u8_u8", ROWS[1]),
-        ("f32_f32_s32_u8", ROWS[2]),
-        ("f32_f32_s8_s8", ROWS[3]),
-        ("f32_f32_u8_s8", ROWS[4]),
-        ("f32_f32_s32_s8", ROWS[5]),
+    rows=tuple(
+        zip(
+            ("f32_f32_s8_u8", "f32_f32_u8_u8", "f32_f32_s32_u8", "f32_f32_s8_s8", "f32_f32_u8_s8", "f32_f32_s32_s8"),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("dynamic_quantize_f32_f32_s8_u8", "f32_f32_s8_u8", (), "", ""),
-        ("dynamic_quantize_f32_f32_u8_u8", "f32_f32_u8_u8", (), "", ""),
-        ("dynamic_quantize_f32_f32_s32_u8", "f32_f32_s32_u8", (), "", ""),
-        ("dynamic_quantize_f32_f32_s8_s8", "f32_f32_s8_s8", (), "", ""),
-        ("dynamic_quantize_f32_f32_u8_s8", "f32_f32_u8_s8", (), "", ""),
-        ("dynamic_quantize_f32_f32_s32_s8", "f32_f32_s32_s8", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "B": "before",
         "C": "channels",
         "A": "after",
         "axis": "axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -198,7 +156,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
@@ -245,15 +202,8 @@ def dynamic_quantize(
         src f32, scales f32, zps u8, dst s8; sums in f32
         src f32, scales f32, zps s32, dst s8; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/dynamic_quantize.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/dynamic_quantize.md.
     """
-    return OPERATION.call(
-        (src, scales, zps),
-        (qtype, axis, dtype),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, scales, zps), (qtype, axis, dtype), out, threads, specialize)

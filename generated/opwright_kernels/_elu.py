@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "float32"},
     {"src": "float16", "dst": "float16"},
@@ -31,33 +27,20 @@ def resolve(
     src: Any,
     alpha: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     alpha = rules.real("alpha", alpha, minimum=0)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "X": X,
             "alpha": alpha,
@@ -67,10 +50,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -86,28 +65,11 @@ OPERATION = StepOperation(
     ),
     output="dst",
     attributes=dict.fromkeys(("alpha",), "any"),
-    defaults={},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f16", ROWS[1]),
-        ("bf16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("elu_f32", "f32", (), "", ""),
-        ("elu_f16", "f16", (), "", ""),
-        ("elu_bf16", "bf16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "f16", "bf16"), ROWS, strict=True)),
     named={
         "X": "cells",
         "alpha": "alpha",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -126,7 +88,6 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("dst", "X"), ("src", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "dst[x] = select(src[x] >= 0, src[x], alpha * (2 * tanh(src[x] / 2) / (1 - tanh(src[x] / 2))))",
@@ -134,7 +95,6 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"dst": ("src",)},
-    dtype_attributes={},
     relations=(
         Related("gradient", "EluBackward", "src", {"src": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
     ),
@@ -168,15 +128,8 @@ def elu(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/elu.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/elu.md.
     """
-    return OPERATION.call(
-        (src,),
-        (alpha,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (alpha,), out, threads, specialize)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -21,8 +21,6 @@ WORDS: dict[str, rules.Words] = {
         {"gelu_erf": "gelu_erf", "gelu_tanh": "gelu_tanh"},
         {},
     ),
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ROWS = (
     {"src": "float32", "dst": "float32"},
@@ -35,28 +33,16 @@ def resolve(
     src: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -70,10 +56,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -90,26 +72,10 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("mode",), "any"),
     defaults={"mode": "gelu_erf"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f16", ROWS[1]),
-        ("bf16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("gelu_f32", "f32", (), "", ""),
-        ("gelu_f16", "f16", (), "", ""),
-        ("gelu_bf16", "bf16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "f16", "bf16"), ROWS, strict=True)),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -137,9 +103,12 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"dst": ("src",)},
-    dtype_attributes={},
     relations=(
         Related("gradient", "GELUBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("gelu", {"approximate": "none"}, {"src": "self"}, {"mode": "gelu_erf"}, 0),
+        Aten("gelu", {"approximate": "tanh"}, {"src": "self"}, {"mode": "gelu_tanh"}, 0),
     ),
 )
 
@@ -171,15 +140,8 @@ def gelu(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/gelu.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/gelu.md.
     """
-    return OPERATION.call(
-        (src,),
-        (mode,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (mode,), out, threads, specialize)

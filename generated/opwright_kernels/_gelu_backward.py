@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -21,8 +21,6 @@ WORDS: dict[str, rules.Words] = {
         {"gelu_erf": "gelu_erf", "gelu_tanh": "gelu_tanh"},
         {},
     ),
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ROWS = (
     {"src": "float32", "diff_dst": "float32", "diff_src": "float32"},
@@ -36,37 +34,21 @@ def resolve(
     diff_dst: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
 
     rules.axes_count("diff_dst", diff_dst, X_n_)
-    diff_dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"X": tuple(x_ for x_ in X)})
-    diff_src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
@@ -82,8 +64,6 @@ def resolve(
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "near": (0, (4096,)),
             "level": (0, (4096,)),
@@ -105,26 +85,10 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("mode",), "any"),
     defaults={"mode": "gelu_erf"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f16", ROWS[1]),
-        ("bf16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("gelu_backward_f32", "f32", (), "", ""),
-        ("gelu_backward_f16", "f16", (), "", ""),
-        ("gelu_backward_bf16", "bf16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "f16", "bf16"), ROWS, strict=True)),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -165,7 +129,22 @@ OPERATION = StepOperation(
         ("diff_src[x] = diff_dst[x] * 0.5 * (1 + level[x] + near[x] * slope[x])", {"x": "batch"}),
     ),
     in_place={"diff_src": ("diff_dst",)},
-    dtype_attributes={},
+    torch=(
+        Aten(
+            "gelu_backward",
+            {"approximate": "none"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_erf"},
+            0,
+        ),
+        Aten(
+            "gelu_backward",
+            {"approximate": "tanh"},
+            {"diff_dst": "grad_output", "src": "self"},
+            {"mode": "gelu_tanh"},
+            0,
+        ),
+    ),
 )
 
 
@@ -198,15 +177,8 @@ def gelu_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, diff_dst, if dtype, shape and strides agree. Raises SpecError
-    where the call breaks a rule, before anything is written. docs/gelu_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
+    Raises SpecError where the call breaks a rule, before anything is written: docs/gelu_backward.md.
     """
-    return OPERATION.call(
-        (src, diff_dst),
-        (mode,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, diff_dst), (mode,), out, threads, specialize)

@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "int32"},
     {"src": "bfloat16", "dst": "int32"},
@@ -31,37 +27,24 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -73,10 +56,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
@@ -92,30 +71,13 @@ OPERATION = StepOperation(
     ),
     output="dst",
     attributes=dict.fromkeys(("axis",), "any"),
-    defaults={},
-    rows=(
-        ("f32_s32", ROWS[0]),
-        ("bf16_s32", ROWS[1]),
-        ("f16_s32", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("gen_index_f32_s32", "f32_s32", (), "", ""),
-        ("gen_index_bf16_s32", "bf16_s32", (), "", ""),
-        ("gen_index_f16_s32", "f16_s32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32_s32", "bf16_s32", "f16_s32"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "places",
         "A": "after",
         "axis": "axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -140,11 +102,9 @@ OPERATION = StepOperation(
         (Lanes("a", True, (("dst", "A"), )), Lanes("c", True, (("dst", "C"), )), ),
     ),
     accumulate=("int64", "int64", "int64"),
-    words={},
     roles=(
         ("dst[b, c, a] = c", {"b": "stretched", "c": "stretched", "a": "stretched"}),
     ),
-    dtype_attributes={},
 )
 
 
@@ -175,15 +135,8 @@ def gen_index(
         src bf16, dst s32; sums in s64
         src f16, dst s32; sums in s64
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/gen_index.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/gen_index.md.
     """
-    return OPERATION.call(
-        (src,),
-        (axis,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (axis,), out, threads, specialize)

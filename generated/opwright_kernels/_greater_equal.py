@@ -22,8 +22,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src_0": "float32", "src_1": "float32", "dst": "bool_"},
     {"src_0": "bfloat16", "src_1": "bfloat16", "dst": "bool_"},
@@ -37,29 +35,17 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src_0": src_0, "src_1": src_1},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src_0": src_0, "src_1": src_1}, {})
     rank = 0
 
     src_0_X_n_ = _axes.rest("src_0", src_0, 0)
-    src_0_at_ = _axes.placed(
-        ("X",),
-        {"X": src_0_X_n_},
-        {},
-    )
+    src_0_at_ = _axes.placed(("X",), {"X": src_0_X_n_}, {})
     src_0_axes_ = _axes.split(src_0.shape, src_0_at_, ("X",))
 
     src_1_X_n_ = _axes.rest("src_1", src_1, 0)
-    src_1_at_ = _axes.placed(
-        ("X",),
-        {"X": src_1_X_n_},
-        {},
-    )
+    src_1_at_ = _axes.placed(("X",), {"X": src_1_X_n_}, {})
     src_1_axes_ = _axes.split(src_1.shape, src_1_at_, ("X",))
     X = _axes.joined(
         "X",
@@ -69,11 +55,7 @@ def resolve(
         ),
     )
     X_n_ = len(X)
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -88,10 +70,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -109,28 +87,10 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("auto_broadcast",), "any"),
     defaults={"auto_broadcast": "numpy"},
-    rows=(
-        ("f32_f32_boolean", ROWS[0]),
-        ("bf16_bf16_boolean", ROWS[1]),
-        ("f16_f16_boolean", ROWS[2]),
-        ("s32_s32_boolean", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("greater_equal_f32_f32_boolean", "f32_f32_boolean", (), "", ""),
-        ("greater_equal_bf16_bf16_boolean", "bf16_bf16_boolean", (), "", ""),
-        ("greater_equal_f16_f16_boolean", "f16_f16_boolean", (), "", ""),
-        ("greater_equal_s32_s32_boolean", "s32_s32_boolean", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32_f32_boolean", "bf16_bf16_boolean", "f16_f16_boolean", "s32_s32_boolean"), ROWS, strict=True)),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src_0", "input", {"X": "X"}),
@@ -150,12 +110,10 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("dst", "X"), ("src_0", "X"), ("src_1", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "int64"),
-    words={},
     roles=(
         ("dst[x] = src_0[x] >= src_1[x]", {"x": "batch"}),
     ),
     in_place={"dst": ("src_0", "src_1")},
-    dtype_attributes={},
 )
 
 
@@ -190,16 +148,8 @@ def greater_equal(
         src_0 f16, src_1 f16, dst boolean; sums in f32
         src_0 s32, src_1 s32, dst boolean; sums in s64
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written. docs/greater_equal.md has every rule and
-    formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides
+    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/greater_equal.md.
     """
-    return OPERATION.call(
-        (src_0, src_1),
-        (auto_broadcast,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src_0, src_1), (auto_broadcast,), out, threads, specialize)

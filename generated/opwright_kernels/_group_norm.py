@@ -71,25 +71,17 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "gamma": gamma, "beta": beta},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta}, {})
     G = rules.integer("groups", groups, minimum=1)
     epsilon = rules.real("epsilon", epsilon)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 1 + 1)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -105,21 +97,13 @@ def resolve(
 
     if gamma is not None:
         rules.axes_count("gamma", gamma, 1)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": 1}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ())
         _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": C})
 
     if beta is not None:
         rules.axes_count("beta", beta, 1)
-        beta_at_ = _axes.placed(
-            ("C",),
-            {"C": 1},
-            {},
-        )
+        beta_at_ = _axes.placed(("C",), {"C": 1}, {})
         beta_axes_ = _axes.split(beta.shape, beta_at_, ())
         _axes.fits("beta", beta.shape, beta_axes_, {"C": C})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
@@ -129,25 +113,13 @@ def resolve(
     _axes.divisor(G, "G")
     rules.exact(C, G)
     rules.bounded("src.C", G * C + rules.exact(C, G))
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
-    mean_at_ = _axes.placed(
-        ("N", "G"),
-        {"N": 1, "G": 1},
-        {},
-    )
+    mean_at_ = _axes.placed(("N", "G"), {"N": 1, "G": 1}, {})
     mean_shape_ = _axes.join(mean_at_, {"N": N, "G": G})
     rules.output_bytes(mean_shape_, ROWS[row]["mean"])
-    variance_at_ = _axes.placed(
-        ("N", "G"),
-        {"N": 1, "G": 1},
-        {},
-    )
+    variance_at_ = _axes.placed(("N", "G"), {"N": 1, "G": 1}, {})
     variance_shape_ = _axes.join(variance_at_, {"N": N, "G": G})
     rules.output_bytes(variance_shape_, ROWS[row]["variance"])
     return Steps(
@@ -173,7 +145,6 @@ def resolve(
             "variance": Output(variance_shape_, variance_at_),
         },
         absent=frozenset((*(() if keep_stats else ("mean",)), *(() if keep_stats else ("variance",)), )),
-        lists={},
         between={
             "total": (0, (0, 4096, G)),
             "spread": (0, (0, 4096, G)),
@@ -203,24 +174,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("groups", "keep_stats", "use_affine", "epsilon", "data_format"), "any"),
     defaults={"keep_stats": True, "use_affine": True, "epsilon": 1e-5, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_f32_f32_bf16_f32_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f32_f32_f16_f32_f32", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("group_norm_f32", "f32", (), "", ""),
-        ("group_norm_bf16_f32_f32_bf16_f32_f32", "bf16_f32_f32_bf16_f32_f32", (), "", ""),
-        ("group_norm_bf16", "bf16", (), "", ""),
-        ("group_norm_f16_f32_f32_f16_f32_f32", "f16_f32_f32_f16_f32_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16_f32_f32_bf16_f32_f32", "bf16", "f16_f32_f32_f16_f32_f32"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -230,7 +184,6 @@ OPERATION = StepOperation(
         "use_affine": "use_affine",
         "epsilon": "epsilon",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": "X"}),
@@ -287,7 +240,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "total[n, g] += src[n, g * (C / G) + k, x]",
@@ -307,7 +259,6 @@ OPERATION = StepOperation(
             {"n": "columns", "g": "window batch", "k": "window rows", "x": "columns"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
 )
 
@@ -354,15 +305,10 @@ def group_norm(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, dst f16, mean f32, variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/group_norm.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/group_norm.md.
     """
     return OPERATION.call(
-        (src, gamma, beta),
-        (groups, keep_stats, use_affine, epsilon, data_format),
-        out,
-        threads,
-        specialize,
+        (src, gamma, beta), (groups, keep_stats, use_affine, epsilon, data_format), out, threads, specialize
     )

@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "diff_dst": "float32", "diff_src": "float32"},
     {"src": "float16", "diff_dst": "float16", "diff_src": "float16"},
@@ -33,43 +29,26 @@ def resolve(
     alpha: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     alpha = rules.real("alpha", alpha)
     beta = rules.real("beta", beta)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
 
     rules.axes_count("diff_dst", diff_dst, X_n_)
-    diff_dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"X": tuple(x_ for x_ in X)})
-    diff_src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
         row=row,
-        words={},
         values={
             "X": X,
             "alpha": alpha,
@@ -81,10 +60,6 @@ def resolve(
         },
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -101,29 +76,12 @@ OPERATION = StepOperation(
     ),
     output="diff_src",
     attributes=dict.fromkeys(("alpha", "beta"), "any"),
-    defaults={},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f16", ROWS[1]),
-        ("bf16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("hard_sigmoid_backward_f32", "f32", (), "", ""),
-        ("hard_sigmoid_backward_f16", "f16", (), "", ""),
-        ("hard_sigmoid_backward_bf16", "bf16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "f16", "bf16"), ROWS, strict=True)),
     named={
         "X": "cells",
         "alpha": "alpha",
         "beta": "beta",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -145,7 +103,6 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("diff_src", "X"), ("src", "X"), ("diff_dst", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "diff_src[x] = select(alpha * src[x] + beta > 0 and alpha * src[x] + beta < 1, alpha * diff_dst[x], 0)",
@@ -153,7 +110,6 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
-    dtype_attributes={},
 )
 
 
@@ -188,16 +144,9 @@ def hard_sigmoid_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src or diff_dst, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written. docs/hard_sigmoid_backward.md has every
-    rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/hard_sigmoid_backward.md.
     """
-    return OPERATION.call(
-        (src, diff_dst),
-        (alpha, beta),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, diff_dst), (alpha, beta), out, threads, specialize)

@@ -48,24 +48,16 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
     )
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 1, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -102,11 +94,7 @@ def resolve(
     rules.bounded("semantics.steps.0", max(q_ for q_ in Q))
     _axes.divisor(tuple(2 * q_ for q_ in Q), "tuple(2 * q_ for q_ in Q)")
     rules.bounded("src.X", max(2 * (a_ * o_ + b_) + q_ + 0 + (i_ + 1) for a_, o_, b_, q_, i_ in zip(A, O, B, Q, I)))
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(o_ for o_ in O)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -132,8 +120,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "blend": (1, (4096, 4096)),
             "dst_sum_": (1, (4096, 4096)),
@@ -155,22 +141,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "scales", "data_format"), "any"),
     defaults={"coordinate_transformation_mode": "half_pixel", "extents": None, "scales": None, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("interpolate_f32", "f32", (), "", ""),
-        ("interpolate_bf16", "bf16", (), "", ""),
-        ("interpolate_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -183,7 +154,6 @@ OPERATION = StepOperation(
         "B": "B",
         "Q": "Q",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -252,7 +222,6 @@ OPERATION = StepOperation(
         ("dst[n, c, o] = blend[n, c, o]", {"n": "batch", "c": "batch", "o": "batch"}),
         ("dst[n, c, o] = blend[n, c, o]", {"n": "batch", "c": "batch", "o": "batch"}),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related("gradient", "InterpolateBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
@@ -297,15 +266,10 @@ def interpolate(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/interpolate.md
-    has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/interpolate.md.
     """
     return OPERATION.call(
-        (src,),
-        (mode, coordinate_transformation_mode, extents, scales, data_format),
-        out,
-        threads,
-        specialize,
+        (src,), (mode, coordinate_transformation_mode, extents, scales, data_format), out, threads, specialize
     )

@@ -49,24 +49,16 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
     )
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 1, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -90,11 +82,7 @@ def resolve(
         A = rules.int64("A", tuple(2 * (i_ - 1) for i_ in I))
 
     rules.axes_count("diff_dst", diff_dst, 1 + 1 + rank)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C})
     O = diff_dst_axes_["X"]
@@ -124,11 +112,7 @@ def resolve(
     rules.bounded(
         "diff_src.X", max(2 * (a_ * o_ + b_) + q_ + 0 + (i_ + 1) for a_, o_, b_, q_, i_ in zip(A, O, B, Q, I))
     )
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
@@ -156,8 +140,6 @@ def resolve(
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "diff_src_sum_": (
                 1, (rules.prod(i_ for i_ in I), rules.prod(i_ for i_ in I) * 512, rules.prod(i_ for i_ in I))
@@ -181,22 +163,7 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("mode", "coordinate_transformation_mode", "extents", "scales", "data_format"), "any"),
     defaults={"coordinate_transformation_mode": "half_pixel", "extents": None, "scales": None, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("interpolate_backward_f32", "f32", (), "", ""),
-        ("interpolate_backward_bf16", "bf16", (), "", ""),
-        ("interpolate_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -210,7 +177,6 @@ OPERATION = StepOperation(
         "B": "B",
         "Q": "Q",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -297,7 +263,6 @@ OPERATION = StepOperation(
             {"n": "stretched", "c": "stretched", "o": "stretched"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )
 
@@ -341,15 +306,10 @@ def interpolate_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/interpolate_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/interpolate_backward.md.
     """
     return OPERATION.call(
-        (src, diff_dst),
-        (mode, coordinate_transformation_mode, extents, scales, data_format),
-        out,
-        threads,
-        specialize,
+        (src, diff_dst), (mode, coordinate_transformation_mode, extents, scales, data_format), out, threads, specialize
     )

@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {
         "src": "float32",
@@ -65,14 +61,10 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "gamma": gamma, "beta": beta},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta}, {})
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)
     epsilon = rules.real("epsilon", epsilon)
     rank = 0
@@ -80,60 +72,35 @@ def resolve(
     begin_norm_axis_at_ = _axes.position("begin_norm_axis", begin_norm_axis, "src", len(src.shape), end=True)
     B_n_ = _axes.before("begin_norm_axis", begin_norm_axis_at_, 0)
     C_n_ = _axes.rest("src", src, B_n_)
-    src_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "C"))
     B = src_axes_["B"]
     C = src_axes_["C"]
 
     if gamma is not None:
         rules.axes_count("gamma", gamma, C_n_)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": C_n_},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": C_n_}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ("C",))
         _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": tuple(c_ for c_ in C)})
 
     if beta is not None:
         rules.axes_count("beta", beta, C_n_)
-        beta_at_ = _axes.placed(
-            ("C",),
-            {"C": C_n_},
-            {},
-        )
+        beta_at_ = _axes.placed(("C",), {"C": C_n_}, {})
         beta_axes_ = _axes.split(beta.shape, beta_at_, ("C",))
         _axes.fits("beta", beta.shape, beta_axes_, {"C": tuple(c_ for c_ in C)})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
     _axes.presence("beta", beta, use_affine, "use_affine", optional=True)
-    dst_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": tuple(c_ for c_ in C)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
-    mean_at_ = _axes.placed(
-        ("B",),
-        {"B": B_n_},
-        {},
-    )
+    mean_at_ = _axes.placed(("B",), {"B": B_n_}, {})
     mean_shape_ = _axes.join(mean_at_, {"B": tuple(b_ for b_ in B)})
     rules.output_bytes(mean_shape_, ROWS[row]["mean"])
-    variance_at_ = _axes.placed(
-        ("B",),
-        {"B": B_n_},
-        {},
-    )
+    variance_at_ = _axes.placed(("B",), {"B": B_n_}, {})
     variance_shape_ = _axes.join(variance_at_, {"B": tuple(b_ for b_ in B)})
     rules.output_bytes(variance_shape_, ROWS[row]["variance"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -153,7 +120,6 @@ def resolve(
             "variance": Output(variance_shape_, variance_at_),
         },
         absent=frozenset((*(() if keep_stats else ("mean",)), *(() if keep_stats else ("variance",)), )),
-        lists={},
         between={
             "total": (0, (0, 4096)),
             "spread": (0, (0, 4096)),
@@ -179,24 +145,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("keep_stats", "begin_norm_axis", "use_affine", "epsilon"), "any"),
     defaults={"keep_stats": True, "begin_norm_axis": -1, "use_affine": True, "epsilon": 1e-5},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_f32_f32_bf16_f32_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f32_f32_f16_f32_f32", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("layer_norm_f32", "f32", (), "", ""),
-        ("layer_norm_bf16_f32_f32_bf16_f32_f32", "bf16_f32_f32_bf16_f32_f32", (), "", ""),
-        ("layer_norm_bf16", "bf16", (), "", ""),
-        ("layer_norm_f16_f32_f32_f16_f32_f32", "f16_f32_f32_f16_f32_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16_f32_f32_bf16_f32_f32", "bf16", "f16_f32_f32_f16_f32_f32"), ROWS, strict=True)),
     named={
         "B": "rows",
         "C": "cells",
@@ -205,7 +154,6 @@ OPERATION = StepOperation(
         "use_affine": "use_affine",
         "epsilon": "epsilon",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "C"}),
@@ -252,7 +200,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("total[b] += src[b, c]", {"b": "batch", "c": "reduced"}),
         ("mean[b] = total[b] / prod(C)", {"b": "batch"}),
@@ -263,7 +210,6 @@ OPERATION = StepOperation(
             {"b": "columns", "c": "rows"},
         ),
     ),
-    dtype_attributes={},
     relations=(
         Related(
             "gradient",
@@ -357,15 +303,10 @@ def layer_norm(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, dst f16, mean f32, variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/layer_norm.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/layer_norm.md.
     """
     return OPERATION.call(
-        (src, gamma, beta),
-        (keep_stats, begin_norm_axis, use_affine, epsilon),
-        out,
-        threads,
-        specialize,
+        (src, gamma, beta), (keep_stats, begin_norm_axis, use_affine, epsilon), out, threads, specialize
     )

@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {
         "src": "float32",
@@ -79,12 +75,10 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta},
-        {},
+        ROWS, {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {}
     )
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)
     epsilon = rules.real("epsilon", epsilon)
@@ -93,87 +87,50 @@ def resolve(
     begin_norm_axis_at_ = _axes.position("begin_norm_axis", begin_norm_axis, "src", len(src.shape), end=True)
     B_n_ = _axes.before("begin_norm_axis", begin_norm_axis_at_, 0)
     C_n_ = _axes.rest("src", src, B_n_)
-    src_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "C"))
     B = src_axes_["B"]
     C = src_axes_["C"]
 
     rules.axes_count("diff_dst", diff_dst, B_n_ + C_n_)
-    diff_dst_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("B", "C"))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"B": tuple(b_ for b_ in B), "C": tuple(c_ for c_ in C)})
 
     rules.axes_count("mean", mean, B_n_)
-    mean_at_ = _axes.placed(
-        ("B",),
-        {"B": B_n_},
-        {},
-    )
+    mean_at_ = _axes.placed(("B",), {"B": B_n_}, {})
     mean_axes_ = _axes.split(mean.shape, mean_at_, ("B",))
     _axes.fits("mean", mean.shape, mean_axes_, {"B": tuple(b_ for b_ in B)})
 
     rules.axes_count("variance", variance, B_n_)
-    variance_at_ = _axes.placed(
-        ("B",),
-        {"B": B_n_},
-        {},
-    )
+    variance_at_ = _axes.placed(("B",), {"B": B_n_}, {})
     variance_axes_ = _axes.split(variance.shape, variance_at_, ("B",))
     _axes.fits("variance", variance.shape, variance_axes_, {"B": tuple(b_ for b_ in B)})
 
     if gamma is not None:
         rules.axes_count("gamma", gamma, C_n_)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": C_n_},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": C_n_}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ("C",))
         _axes.fits("gamma", gamma.shape, gamma_axes_, {"C": tuple(c_ for c_ in C)})
 
     if beta is not None:
         rules.axes_count("beta", beta, C_n_)
-        beta_at_ = _axes.placed(
-            ("C",),
-            {"C": C_n_},
-            {},
-        )
+        beta_at_ = _axes.placed(("C",), {"C": C_n_}, {})
         beta_axes_ = _axes.split(beta.shape, beta_at_, ("C",))
         _axes.fits("beta", beta.shape, beta_axes_, {"C": tuple(c_ for c_ in C)})
     _axes.presence("gamma", gamma, use_affine, "use_affine", optional=True)
     _axes.presence("beta", beta, use_affine, "use_affine", optional=True)
-    diff_src_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"B": tuple(b_ for b_ in B), "C": tuple(c_ for c_ in C)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
-    diff_gamma_at_ = _axes.placed(
-        ("C",),
-        {"C": C_n_},
-        {},
-    )
+    diff_gamma_at_ = _axes.placed(("C",), {"C": C_n_}, {})
     diff_gamma_shape_ = _axes.join(diff_gamma_at_, {"C": tuple(c_ for c_ in C)})
     rules.output_bytes(diff_gamma_shape_, ROWS[row]["diff_gamma"])
-    diff_beta_at_ = _axes.placed(
-        ("C",),
-        {"C": C_n_},
-        {},
-    )
+    diff_beta_at_ = _axes.placed(("C",), {"C": C_n_}, {})
     diff_beta_shape_ = _axes.join(diff_beta_at_, {"C": tuple(c_ for c_ in C)})
     rules.output_bytes(diff_beta_shape_, ROWS[row]["diff_beta"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -195,7 +152,6 @@ def resolve(
             "diff_beta": Output(diff_beta_shape_, diff_beta_at_),
         },
         absent=frozenset((*(() if use_affine else ("diff_gamma",)), *(() if use_affine else ("diff_beta",)), )),
-        lists={},
         between={
             "scale": (-1, (rules.prod(b_ for b_ in B),)),
             "level": (2, (0, 4096)),
@@ -224,30 +180,13 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("begin_norm_axis", "use_affine", "epsilon"), "any"),
     defaults={"begin_norm_axis": -1, "use_affine": True, "epsilon": 1e-5},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_bf16_f32_f32_f32_f32_bf16_f32_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f16_f32_f32_f32_f32_f16_f32_f32", ROWS[3]),
+    rows=tuple(
+        zip(
+            ("f32", "bf16_bf16_f32_f32_f32_f32_bf16_f32_f32", "bf16", "f16_f16_f32_f32_f32_f32_f16_f32_f32"),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("layer_norm_backward_f32", "f32", (), "", ""),
-        (
-            "layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32",
-            "bf16_bf16_f32_f32_f32_f32_bf16_f32_f32",
-            (),
-            "",
-            "",
-        ),
-        ("layer_norm_backward_bf16", "bf16", (), "", ""),
-        ("layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32", "f16_f16_f32_f32_f32_f32_f16_f32_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "B": "rows",
         "C": "cells",
@@ -255,7 +194,6 @@ OPERATION = StepOperation(
         "use_affine": "use_affine",
         "epsilon": "epsilon",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "C"}),
@@ -315,7 +253,6 @@ OPERATION = StepOperation(
         (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), ), terms=2), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("scale[b] = 1 / sqrt(variance[b] + epsilon)", {"b": "batch"}),
         ("diff_gamma[c] += diff_dst[b, c] * (src[b, c] - mean[b]) * scale[b]", {"b": "reduced", "c": "rows"}),
@@ -330,7 +267,6 @@ OPERATION = StepOperation(
             {"b": "rows", "c": "columns"},
         ),
     ),
-    dtype_attributes={},
 )
 
 
@@ -380,15 +316,10 @@ def layer_norm_backward(
         src f16, diff_dst f16, mean f32, variance f32, gamma f32, beta f32, diff_src f16, diff_gamma f32,
             diff_beta f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/layer_norm_backward.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/layer_norm_backward.md.
     """
     return OPERATION.call(
-        (src, diff_dst, mean, variance, gamma, beta),
-        (begin_norm_axis, use_affine, epsilon),
-        out,
-        threads,
-        specialize,
+        (src, diff_dst, mean, variance, gamma, beta), (begin_norm_axis, use_affine, epsilon), out, threads, specialize
     )

@@ -10,16 +10,12 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "float32"},
     {"src": "bfloat16", "dst": "bfloat16"},
@@ -31,37 +27,24 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -74,8 +57,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "peak": (0, (4096, 0)),
             "total": (0, (4096, 0)),
@@ -96,29 +77,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("axis",), "any"),
     defaults={"axis": -1},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("log_softmax_f32", "f32", (), "", ""),
-        ("log_softmax_bf16", "bf16", (), "", ""),
-        ("log_softmax_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "classes",
         "A": "after",
         "axis": "axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -153,15 +118,16 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("peak[b, a] max= src[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
         ("total[b, a] += exp(src[b, c, a] - peak[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
         ("dst[b, c, a] = src[b, c, a] - peak[b, a] - log(total[b, a])", {"b": "batch", "c": "rows", "a": "batch"}),
     ),
-    dtype_attributes={},
     relations=(
         Related("gradient", "LogSoftmaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("_log_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
     ),
 )
 
@@ -193,15 +159,8 @@ def log_softmax(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/log_softmax.md
-    has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/log_softmax.md.
     """
-    return OPERATION.call(
-        (src,),
-        (axis,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (axis,), out, threads, specialize)

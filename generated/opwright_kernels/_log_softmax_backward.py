@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"diff_dst": "float32", "dst": "float32", "diff_src": "float32"},
     {"diff_dst": "bfloat16", "dst": "bfloat16", "diff_src": "bfloat16"},
@@ -32,46 +28,29 @@ def resolve(
     dst: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"diff_dst": diff_dst, "dst": dst},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst, "dst": dst}, {})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "diff_dst", len(diff_dst.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("diff_dst", diff_dst, B_n_ + 1)
-    diff_dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("B", "A"))
     B = diff_dst_axes_["B"]
     C = diff_dst_axes_["C"]
     A = diff_dst_axes_["A"]
 
     rules.axes_count("dst", dst, B_n_ + 1 + A_n_)
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_axes_ = _axes.split(dst.shape, dst_at_, ("B", "A"))
     _axes.fits("dst", dst.shape, dst_axes_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
-    diff_src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -85,8 +64,6 @@ def resolve(
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "total": (0, (4096, 0)),
         },
@@ -106,29 +83,13 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("axis",), "any"),
     defaults={"axis": -1},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("log_softmax_backward_f32", "f32", (), "", ""),
-        ("log_softmax_backward_bf16", "bf16", (), "", ""),
-        ("log_softmax_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "classes",
         "A": "after",
         "axis": "axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("diff_dst", "input", {"B": "B", "C": "", "A": "A"}),
@@ -163,7 +124,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("total[b, a] += diff_dst[b, c, a]", {"b": "batch", "c": "reduced", "a": "batch"}),
         (
@@ -171,7 +131,6 @@ OPERATION = StepOperation(
             {"b": "batch", "c": "rows", "a": "batch"},
         ),
     ),
-    dtype_attributes={},
 )
 
 
@@ -204,15 +163,8 @@ def log_softmax_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/log_softmax_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/log_softmax_backward.md.
     """
-    return OPERATION.call(
-        (diff_dst, dst),
-        (axis,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((diff_dst, dst), (axis,), out, threads, specialize)

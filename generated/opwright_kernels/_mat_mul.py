@@ -11,7 +11,7 @@ from typing import Any
 from . import _axes
 from . import _rules as rules
 from ._contractions import Accessed, Contraction
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -49,24 +49,20 @@ def resolve(
     accumulation_mode: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     transpose_a = _axes.truth("transpose_a", transpose_a)
     transpose_b = _axes.truth("transpose_b", transpose_b)
     accumulation_mode = rules.word("accumulation_mode", accumulation_mode, WORDS["accumulation_mode"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
     row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "weights": weights, "bias": bias},
-        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
+        ROWS, {"src": src, "weights": weights, "bias": bias}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])}
     )
     rank = 0
 
     M_n_ = _axes.present(src, 1)
     src_B_n_ = _axes.rest("src", src, M_n_ + 1)
     src_at_ = _axes.placed(
-        LAYOUTS["transpose_a"]["true" if transpose_a else "false"],
-        {"B": src_B_n_, "M": M_n_, "K": 1},
-        {},
+        LAYOUTS["transpose_a"]["true" if transpose_a else "false"], {"B": src_B_n_, "M": M_n_, "K": 1}, {}
     )
     src_axes_ = _axes.split(src.shape, src_at_, ("B",))
     M = src_axes_["M"]
@@ -75,9 +71,7 @@ def resolve(
     N_n_ = _axes.present(weights, 1)
     weights_B_n_ = _axes.rest("weights", weights, 1 + N_n_)
     weights_at_ = _axes.placed(
-        LAYOUTS["transpose_b"]["true" if transpose_b else "false"],
-        {"B": weights_B_n_, "K": 1, "N": N_n_},
-        {},
+        LAYOUTS["transpose_b"]["true" if transpose_b else "false"], {"B": weights_B_n_, "K": 1, "N": N_n_}, {}
     )
     weights_axes_ = _axes.split(weights.shape, weights_at_, ("B",))
     _axes.fits("weights", weights.shape, weights_axes_, {"K": K})
@@ -92,11 +86,7 @@ def resolve(
 
     if bias is not None:
         rules.axes_count("bias", bias, 1)
-        bias_at_ = _axes.placed(
-            ("N",),
-            {"N": 1},
-            {},
-        )
+        bias_at_ = _axes.placed(("N",), {"N": 1}, {})
         bias_axes_ = _axes.split(bias.shape, bias_at_, ())
     N = _axes.joined(
         "N",
@@ -105,11 +95,7 @@ def resolve(
             ("bias", None if bias is None else bias_axes_["N"], True),
         ),
     )
-    dst_at_ = _axes.placed(
-        ("B", "M", "N"),
-        {"B": B_n_, "M": M_n_, "N": N_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "M", "N"), {"B": B_n_, "M": M_n_, "N": N_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "M": M, "N": N})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -131,8 +117,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
@@ -155,26 +139,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("transpose_a", "transpose_b", "accumulation_mode", "dtype"), "any"),
     defaults={"transpose_a": False, "transpose_b": False, "accumulation_mode": "strict", "dtype": None},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_bf16_bf16_f32", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f16_f16_f32", ROWS[3]),
-        ("f16", ROWS[4]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("mat_mul_f32", "f32", (), "", ""),
-        ("mat_mul_bf16_bf16_bf16_f32", "bf16_bf16_bf16_f32", (), "", ""),
-        ("mat_mul_bf16", "bf16", (), "", ""),
-        ("mat_mul_f16_f16_f16_f32", "f16_f16_f16_f32", (), "", ""),
-        ("mat_mul_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16_bf16_bf16_f32", "bf16", "f16_f16_f16_f32", "f16"), ROWS, strict=True)),
     named={
         "B": "stack",
         "M": "rows",
@@ -183,7 +148,6 @@ OPERATION = StepOperation(
         "transpose_a": "transpose_a",
         "transpose_b": "transpose_b",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "M": "", "K": ""}),
@@ -222,7 +186,6 @@ OPERATION = StepOperation(
         (Lanes("n", True, (("dst", "N"), ("bias", "N"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
-    words={},
     contractions=(
         Contraction(
             0,
@@ -243,6 +206,14 @@ OPERATION = StepOperation(
         ("dst[b, m, n] = sums[b, m, n] + bias[n]", {"b": "rows", "m": "rows", "n": "batch"}),
     ),
     dtype_attributes={"dtype": "dst"},
+    torch=(
+        Aten("mm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("mm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("bmm.out", {}, {"src": "self", "weights": "mat2"}, {}, 0),
+        Aten("addmm", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+        Aten("addmm.out", {"beta": "1", "alpha": "1"}, {"bias": "self", "src": "mat1", "weights": "mat2"}, {}, 0),
+    ),
 )
 
 
@@ -286,15 +257,10 @@ def mat_mul(
         src f16, weights f16, bias f16, dst f32; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/mat_mul.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/mat_mul.md.
     """
     return OPERATION.call(
-        (src, weights, bias),
-        (transpose_a, transpose_b, accumulation_mode, dtype),
-        out,
-        threads,
-        specialize,
+        (src, weights, bias), (transpose_a, transpose_b, accumulation_mode, dtype), out, threads, specialize
     )

@@ -60,22 +60,14 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     rounding_type = rules.word("rounding_type", rounding_type, WORDS["rounding_type"])
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 1, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -115,11 +107,7 @@ def resolve(
     rules.extent("dst-spatial-extent", "dst", "dst_spatial", O, 1)
     _axes.not_negative(tuple(k_ for k_ in K), "K")
     rules.bounded("src.X", max(o_ * s_ + k_ * d_ + pb_ for o_, s_, k_, d_, pb_ in zip(O, S, K, D, PB)))
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(o_ for o_ in O)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -146,8 +134,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "dst_sum_": (0, (4096, 4096)),
         },
@@ -168,22 +154,7 @@ OPERATION = StepOperation(
         ("strides", "pads_begin", "pads_end", "kernel", "rounding_type", "auto_pad", "dilations", "data_format"), "any"
     ),
     defaults={"rounding_type": "floor", "auto_pad": "none", "dilations": None, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("max_pool_f32", "f32", (), "", ""),
-        ("max_pool_bf16", "bf16", (), "", ""),
-        ("max_pool_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -199,7 +170,6 @@ OPERATION = StepOperation(
         "PB": "PB",
         "PE": "PE",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -230,14 +200,12 @@ OPERATION = StepOperation(
         (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=7), Lanes("o", True, (("dst", "X"), ), terms=7), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "dst[n, c, o] max= src[n, c, o * S + k * D - PB]",
             {"n": "batch", "c": "batch", "o": "window batch", "k": "window reduced"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related("gradient", "MaxPoolBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
@@ -289,10 +257,9 @@ def max_pool(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/max_pool.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/max_pool.md.
     """
     return OPERATION.call(
         (src,),

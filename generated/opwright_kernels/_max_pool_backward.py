@@ -56,21 +56,13 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 1, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -101,11 +93,7 @@ def resolve(
         PE = rules.int64("PE", (0,) * rank)
 
     rules.axes_count("diff_dst", diff_dst, 1 + 1 + rank)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C})
     O = diff_dst_axes_["X"]
@@ -132,11 +120,7 @@ def resolve(
     rules.bounded("src.X", max(o_ * s_ + k_ * d_ + pb_ for o_, s_, k_, d_, pb_ in zip(O, S, K, D, PB)))
     rules.bounded("semantics.steps.2", rules.prod(k_ for k_ in K))
     _axes.counted(rules.prod(k_ for k_ in K), ("float32", "float32", "float32")[row])
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
@@ -164,8 +148,6 @@ def resolve(
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "peak": (0, (rules.prod(o_ for o_ in O) * 512, rules.prod(o_ for o_ in O), rules.prod(o_ for o_ in O))),
             "first": (0, (rules.prod(o_ for o_ in O) * 512, rules.prod(o_ for o_ in O), rules.prod(o_ for o_ in O))),
@@ -191,22 +173,7 @@ OPERATION = StepOperation(
         ("strides", "pads_begin", "pads_end", "kernel", "auto_pad", "dilations", "data_format"), "any"
     ),
     defaults={"auto_pad": "none", "dilations": None, "data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("max_pool_backward_f32", "f32", (), "", ""),
-        ("max_pool_backward_bf16", "bf16", (), "", ""),
-        ("max_pool_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -222,7 +189,6 @@ OPERATION = StepOperation(
         "PB": "PB",
         "PE": "PE",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -265,7 +231,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             "peak[n, c, o] max= src[n, c, o * S + k * D - PB]",
@@ -280,7 +245,6 @@ OPERATION = StepOperation(
             {"n": "batch", "c": "batch", "o": "window batch", "k": "window stretched"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )
 
@@ -329,10 +293,9 @@ def max_pool_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written.
-    docs/max_pool_backward.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/max_pool_backward.md.
     """
     return OPERATION.call(
         (src, diff_dst),

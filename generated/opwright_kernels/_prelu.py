@@ -38,21 +38,13 @@ def resolve(
     data_format: Any,
     per_channel_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     per_channel_broadcast = _axes.truth("per_channel_broadcast", per_channel_broadcast)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "slope": slope},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "slope": slope}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 0, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -60,11 +52,7 @@ def resolve(
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
 
     rules.axes_count("slope", slope, 1 + 1 + rank)
-    slope_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    slope_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     slope_axes_ = _axes.split(slope.shape, slope_at_, ("X",))
     SN = slope_axes_["N"]
     SC = slope_axes_["C"]
@@ -97,11 +85,7 @@ def resolve(
     rules.bounded("slope.N", N + (SN + 1))
     rules.bounded("slope.C", C + (SC + 1))
     rules.bounded("slope.X", max(tuple(i_ + (si_ + 1) for i_, si_ in zip(I, SI)), default=0))
-    dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     dst_shape_ = _axes.join(dst_at_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -123,8 +107,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "dst_sum_": (0, (4096, 4096)),
         },
@@ -144,22 +126,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("data_format", "per_channel_broadcast"), "any"),
     defaults={"data_format": "NXC", "per_channel_broadcast": True},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("prelu_f32", "f32", (), "", ""),
-        ("prelu_bf16", "bf16", (), "", ""),
-        ("prelu_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -169,7 +136,6 @@ OPERATION = StepOperation(
         "SI": "slope_spatial",
         "per_channel_broadcast": "per_channel_broadcast",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -205,7 +171,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             (
@@ -215,7 +180,6 @@ OPERATION = StepOperation(
             {"n": "batch", "c": "batch", "i": "batch"},
         ),
     ),
-    dtype_attributes={},
     laid_out={"src": ("data_format", "X"), "slope": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related(
@@ -268,15 +232,8 @@ def prelu(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/prelu.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/prelu.md.
     """
-    return OPERATION.call(
-        (src, slope),
-        (data_format, per_channel_broadcast),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, slope), (data_format, per_channel_broadcast), out, threads, specialize)

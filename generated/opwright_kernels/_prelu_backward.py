@@ -38,20 +38,12 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "slope": slope, "diff_dst": diff_dst},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src, "slope": slope, "diff_dst": diff_dst}, {})
 
     rank = rules.spatial_rank("src", src, 1 + 1, 0, 3)
-    src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     N = src_axes_["N"]
     C = src_axes_["C"]
@@ -59,11 +51,7 @@ def resolve(
     rules.extent("src-spatial-extent", "src", "src_spatial", I, 1)
 
     rules.axes_count("slope", slope, 1 + 1 + rank)
-    slope_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    slope_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     slope_axes_ = _axes.split(slope.shape, slope_at_, ("X",))
     SN = slope_axes_["N"]
     SC = slope_axes_["C"]
@@ -95,28 +83,16 @@ def resolve(
         )
 
     rules.axes_count("diff_dst", diff_dst, 1 + 1 + rank)
-    diff_dst_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.bounded("slope.N", N + (SN + 1))
     rules.bounded("slope.C", C + (SC + 1))
     rules.bounded("slope.X", max(tuple(i_ + (si_ + 1) for i_, si_ in zip(I, SI)), default=0))
-    diff_src_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_src_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"N": N, "C": C, "X": tuple(i_ for i_ in I)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
-    diff_slope_at_ = _axes.placed(
-        LAYOUTS["data_format"][data_format],
-        {"N": 1, "C": 1, "X": rank},
-        {},
-    )
+    diff_slope_at_ = _axes.placed(LAYOUTS["data_format"][data_format], {"N": 1, "C": 1, "X": rank}, {})
     diff_slope_shape_ = _axes.join(diff_slope_at_, {"N": SN, "C": SC, "X": tuple(si_ for si_ in SI)})
     rules.output_bytes(diff_slope_shape_, ROWS[row]["diff_slope"])
     return Steps(
@@ -139,8 +115,6 @@ def resolve(
             "diff_src": Output(diff_src_shape_, diff_src_at_),
             "diff_slope": Output(diff_slope_shape_, diff_slope_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "diff_src_sum_": (-1, (N * C * rules.prod(i_ for i_ in I),)),
             "diff_slope_sum_": (-1, (SN * SC * rules.prod(si_ for si_ in SI),)),
@@ -162,22 +136,7 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("data_format",), "any"),
     defaults={"data_format": "NXC"},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("prelu_backward_f32", "f32", (), "", ""),
-        ("prelu_backward_bf16", "bf16", (), "", ""),
-        ("prelu_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "N": "batch",
         "C": "channels",
@@ -186,7 +145,6 @@ OPERATION = StepOperation(
         "SC": "slope_channels",
         "SI": "slope_spatial",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
@@ -238,7 +196,6 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             (
@@ -255,7 +212,6 @@ OPERATION = StepOperation(
             {"n": "batch", "c": "batch", "i": "batch"},
         ),
     ),
-    dtype_attributes={},
     laid_out={
         "src": ("data_format", "X"),
         "slope": ("data_format", "X"),
@@ -298,15 +254,8 @@ def prelu_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/prelu_backward.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/prelu_backward.md.
     """
-    return OPERATION.call(
-        (src, slope, diff_dst),
-        (data_format,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, slope, diff_dst), (data_format,), out, threads, specialize)

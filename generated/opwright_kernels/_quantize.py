@@ -26,8 +26,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "uint8"},
     {"src": "float32", "dst": "int8"},
@@ -44,14 +42,10 @@ def resolve(
     zps: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], 'u8')
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     axis = rules.integer("axis", axis)
     scales = _axes.reals("scales", scales)
     zps = rules.integers("zps", zps, None)
@@ -60,22 +54,14 @@ def resolve(
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
     _axes.per("scales", scales, C)
     _axes.per("zps", zps, C)
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -93,10 +79,7 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
         lists={"scales": scales, "zps": zps},
-        between={
-        },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
         )),
@@ -112,24 +95,7 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("qtype", "axis", "scales", "zps", "dtype"), "any"),
     defaults={"qtype": "per_tensor", "axis": 1, "zps": (0,), "dtype": None},
-    rows=(
-        ("f32_u8", ROWS[0]),
-        ("f32_s8", ROWS[1]),
-        ("f32_f8_e4m3", ROWS[2]),
-        ("f32_f8_e5m2", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("quantize_f32_u8", "f32_u8", (), "", ""),
-        ("quantize_f32_s8", "f32_s8", (), "", ""),
-        ("quantize_f32_f8_e4m3", "f32_f8_e4m3", (), "", ""),
-        ("quantize_f32_f8_e5m2", "f32_f8_e5m2", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32_u8", "f32_s8", "f32_f8_e4m3", "f32_f8_e5m2"), ROWS, strict=True)),
     named={
         "B": "before",
         "C": "channels",
@@ -138,7 +104,6 @@ OPERATION = StepOperation(
         "scales": "scales",
         "zps": "zps",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -167,7 +132,6 @@ OPERATION = StepOperation(
         (Lanes("a", True, (("dst", "A"), ("src", "A"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
@@ -212,15 +176,8 @@ def quantize(
         src f32, dst f8_e4m3; sums in f32
         src f32, dst f8_e5m2; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/quantize.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/quantize.md.
     """
-    return OPERATION.call(
-        (src,),
-        (qtype, axis, scales, zps, dtype),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (qtype, axis, scales, zps, dtype), out, threads, specialize)

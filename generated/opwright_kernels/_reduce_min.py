@@ -16,8 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
 LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "keep_dims": {"true": ("K", "R"), "false": ("K",)},
 }
@@ -33,36 +31,25 @@ def resolve(
     axes: Any,
     keep_dims: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     keep_dims = _axes.truth("keep_dims", keep_dims)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
 
     axes_at_ = _axes.positions("axes", axes, "src", len(src.shape))
     R_n_ = len(axes_at_)
     K_n_ = _axes.rest("src", src, R_n_)
-    src_at_ = _axes.placed(
-        ("K", "R"),
-        {"K": K_n_, "R": R_n_},
-        {"R": axes_at_},
-    )
+    src_at_ = _axes.placed(("K", "R"), {"K": K_n_, "R": R_n_}, {"R": axes_at_})
     src_axes_ = _axes.split(src.shape, src_at_, ("K", "R"))
     K = src_axes_["K"]
     R = src_axes_["R"]
     dst_at_ = _axes.placed(
-        LAYOUTS["keep_dims"]["true" if keep_dims else "false"],
-        {"K": K_n_, "R": R_n_},
-        {"R": axes_at_},
+        LAYOUTS["keep_dims"]["true" if keep_dims else "false"], {"K": K_n_, "R": R_n_}, {"R": axes_at_}
     )
     dst_shape_ = _axes.join(dst_at_, {"K": tuple(k_ for k_ in K), "R": tuple(1 for r_ in R)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "K": K,
             "R": R,
@@ -74,8 +61,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "dst_sum_": (0, (0, 4096)),
         },
@@ -94,29 +79,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("axes", "keep_dims"), "any"),
     defaults={"axes": (), "keep_dims": False},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("reduce_min_f32", "f32", (), "", ""),
-        ("reduce_min_bf16", "bf16", (), "", ""),
-        ("reduce_min_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "K": "kept",
         "R": "reduced",
         "axes": "axes",
         "keep_dims": "keep_dims",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"K": "K", "R": "R"}),
@@ -140,11 +109,9 @@ OPERATION = StepOperation(
         (Lanes("r", False, (("src", "R"), ), terms=2), Lanes("k", True, (("src", "K"), ("dst", "K"), ), terms=3), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[k, 0] min= src[k, r]", {"k": "batch", "r": "reduced"}),
     ),
-    dtype_attributes={},
 )
 
 
@@ -177,15 +144,8 @@ def reduce_min(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/reduce_min.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/reduce_min.md.
     """
-    return OPERATION.call(
-        (src,),
-        (axes, keep_dims),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (axes, keep_dims), out, threads, specialize)

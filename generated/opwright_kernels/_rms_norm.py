@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "gamma": "float32", "dst": "float32"},
     {"src": "bfloat16", "gamma": "float32", "dst": "bfloat16"},
@@ -35,12 +31,8 @@ def resolve(
     epsilon: Any,
     begin_norm_axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "gamma": gamma},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma}, {})
     epsilon = rules.real("epsilon", epsilon)
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)
     rank = 0
@@ -48,21 +40,13 @@ def resolve(
     begin_norm_axis_at_ = _axes.position("begin_norm_axis", begin_norm_axis, "src", len(src.shape), end=True)
     B_n_ = _axes.before("begin_norm_axis", begin_norm_axis_at_, 0)
     src_C_n_ = _axes.rest("src", src, B_n_)
-    src_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": src_C_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": src_C_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "C"))
     B = src_axes_["B"]
 
     if gamma is not None:
         gamma_C_n_ = _axes.rest("gamma", gamma, 0)
-        gamma_at_ = _axes.placed(
-            ("C",),
-            {"C": gamma_C_n_},
-            {},
-        )
+        gamma_at_ = _axes.placed(("C",), {"C": gamma_C_n_}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ("C",))
     C = _axes.joined(
         "C",
@@ -72,16 +56,11 @@ def resolve(
         ),
     )
     C_n_ = len(C)
-    dst_at_ = _axes.placed(
-        ("B", "C"),
-        {"B": B_n_, "C": C_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C"), {"B": B_n_, "C": C_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": tuple(c_ for c_ in C)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "B": B,
             "C": C,
@@ -95,8 +74,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        absent=frozenset(()),
-        lists={},
         between={
             "total": (0, (0, 4096)),
             "shared_0_": (0, (0, 4096)),
@@ -117,33 +94,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("epsilon", "begin_norm_axis"), "any"),
     defaults={"epsilon": 1e-5, "begin_norm_axis": -1},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16_f32_bf16", ROWS[1]),
-        ("bf16", ROWS[2]),
-        ("f16_f32_f16", ROWS[3]),
-        ("f16", ROWS[4]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("rms_norm_f32", "f32", (), "", ""),
-        ("rms_norm_bf16_f32_bf16", "bf16_f32_bf16", (), "", ""),
-        ("rms_norm_bf16", "bf16", (), "", ""),
-        ("rms_norm_f16_f32_f16", "f16_f32_f16", (), "", ""),
-        ("rms_norm_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16_f32_bf16", "bf16", "f16_f32_f16", "f16"), ROWS, strict=True)),
     named={
         "B": "rows",
         "C": "cells",
         "epsilon": "epsilon",
         "begin_norm_axis": "begin_norm_axis",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "C"}),
@@ -176,12 +133,10 @@ OPERATION = StepOperation(
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("total[b] += src[b, c] * src[b, c]", {"b": "batch", "c": "reduced"}),
         ("dst[b, c] = gamma[c] * src[b, c] / sqrt(total[b] / prod(C) + epsilon)", {"b": "columns", "c": "rows"}),
     ),
-    dtype_attributes={},
 )
 
 
@@ -218,15 +173,8 @@ def rms_norm(
         src f16, gamma f32, dst f16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/rms_norm.md has
-    every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/rms_norm.md.
     """
-    return OPERATION.call(
-        (src, gamma),
-        (epsilon, begin_norm_axis),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, gamma), (epsilon, begin_norm_axis), out, threads, specialize)

@@ -22,8 +22,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"cond": "bool_", "src_0": "float32", "src_1": "float32", "dst": "float32"},
     {"cond": "bool_", "src_0": "bfloat16", "src_1": "bfloat16", "dst": "bfloat16"},
@@ -37,37 +35,21 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
-    row = _axes.dtype_row(
-        ROWS,
-        {"cond": cond, "src_0": src_0, "src_1": src_1},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"cond": cond, "src_0": src_0, "src_1": src_1}, {})
     rank = 0
 
     cond_X_n_ = _axes.rest("cond", cond, 0)
-    cond_at_ = _axes.placed(
-        ("X",),
-        {"X": cond_X_n_},
-        {},
-    )
+    cond_at_ = _axes.placed(("X",), {"X": cond_X_n_}, {})
     cond_axes_ = _axes.split(cond.shape, cond_at_, ("X",))
 
     src_0_X_n_ = _axes.rest("src_0", src_0, 0)
-    src_0_at_ = _axes.placed(
-        ("X",),
-        {"X": src_0_X_n_},
-        {},
-    )
+    src_0_at_ = _axes.placed(("X",), {"X": src_0_X_n_}, {})
     src_0_axes_ = _axes.split(src_0.shape, src_0_at_, ("X",))
 
     src_1_X_n_ = _axes.rest("src_1", src_1, 0)
-    src_1_at_ = _axes.placed(
-        ("X",),
-        {"X": src_1_X_n_},
-        {},
-    )
+    src_1_at_ = _axes.placed(("X",), {"X": src_1_X_n_}, {})
     src_1_axes_ = _axes.split(src_1.shape, src_1_at_, ("X",))
     X = _axes.joined(
         "X",
@@ -78,11 +60,7 @@ def resolve(
         ),
     )
     X_n_ = len(X)
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -98,10 +76,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -120,26 +94,10 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("auto_broadcast",), "any"),
     defaults={"auto_broadcast": "numpy"},
-    rows=(
-        ("boolean_f32_f32_f32", ROWS[0]),
-        ("boolean_bf16_bf16_bf16", ROWS[1]),
-        ("boolean_f16_f16_f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("select_boolean_f32_f32_f32", "boolean_f32_f32_f32", (), "", ""),
-        ("select_boolean_bf16_bf16_bf16", "boolean_bf16_bf16_bf16", (), "", ""),
-        ("select_boolean_f16_f16_f16", "boolean_f16_f16_f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("boolean_f32_f32_f32", "boolean_bf16_bf16_bf16", "boolean_f16_f16_f16"), ROWS, strict=True)),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("cond", "input", {"X": "X"}),
@@ -161,12 +119,10 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("dst", "X"), ("cond", "X"), ("src_0", "X"), ("src_1", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[x] = select(cond[x] != 0, src_0[x], src_1[x])", {"x": "batch"}),
     ),
     in_place={"dst": ("cond", "src_0", "src_1")},
-    dtype_attributes={},
 )
 
 
@@ -202,16 +158,8 @@ def select(
         cond boolean, src_0 bf16, src_1 bf16, dst bf16; sums in f32
         cond boolean, src_0 f16, src_1 f16, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, cond, src_0 or src_1, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written. docs/select.md has every rule and
-    formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, cond, src_0 or src_1, if dtype, shape and
+    strides agree. Raises SpecError where the call breaks a rule, before anything is written: docs/select.md.
     """
-    return OPERATION.call(
-        (cond, src_0, src_1),
-        (auto_broadcast,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((cond, src_0, src_1), (auto_broadcast,), out, threads, specialize)

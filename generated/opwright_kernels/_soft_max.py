@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -25,8 +25,6 @@ WORDS: dict[str, rules.Words] = {
         {"f32": "f32", "bf16": "bf16", "f16": "f16"},
         {},
     ),
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ROWS = (
     {"src": "float32", "dst": "float32", "stats": "float32"},
@@ -46,42 +44,26 @@ def resolve(
     keep_stats: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     keep_stats = _axes.truth("keep_stats", keep_stats)
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     axis = rules.integer("axis", axis)
     rank = 0
 
     axis_at_ = _axes.position("axis", axis, "src", len(src.shape))
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
-    src_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]
     A = src_axes_["A"]
-    dst_at_ = _axes.placed(
-        ("B", "C", "A"),
-        {"B": B_n_, "C": 1, "A": A_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"B": tuple(b_ for b_ in B), "C": C, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
-    stats_at_ = _axes.placed(
-        ("B", "One", "A"),
-        {"B": B_n_, "One": 1, "A": A_n_},
-        {},
-    )
+    stats_at_ = _axes.placed(("B", "One", "A"), {"B": B_n_, "One": 1, "A": A_n_}, {})
     stats_shape_ = _axes.join(stats_at_, {"B": tuple(b_ for b_ in B), "One": 1, "A": tuple(a_ for a_ in A)})
     rules.output_bytes(stats_shape_, ROWS[row]["stats"])
     return Steps(
@@ -102,7 +84,6 @@ def resolve(
             "stats": Output(stats_shape_, stats_at_),
         },
         absent=frozenset((*(() if keep_stats else ("stats",)), )),
-        lists={},
         between={
             "peak": (0, (512, 0, 0)),
             "base": (0, (512, 0, 0)),
@@ -127,30 +108,13 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("axis", "mode", "keep_stats", "dtype"), "any"),
     defaults={"axis": 1, "mode": "none", "keep_stats": False, "dtype": None},
-    rows=(
-        ("f32", ROWS[0]),
-        ("f32_bf16_f32", ROWS[1]),
-        ("f32_f16_f32", ROWS[2]),
-        ("bf16_f32_f32", ROWS[3]),
-        ("bf16_bf16_f32", ROWS[4]),
-        ("f16_f32_f32", ROWS[5]),
-        ("f16_f16_f32", ROWS[6]),
+    rows=tuple(
+        zip(
+            ("f32", "f32_bf16_f32", "f32_f16_f32", "bf16_f32_f32", "bf16_bf16_f32", "f16_f32_f32", "f16_f16_f32"),
+            ROWS,
+            strict=True,
+        )
     ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("soft_max_f32", "f32", (), "", ""),
-        ("soft_max_f32_bf16_f32", "f32_bf16_f32", (), "", ""),
-        ("soft_max_f32_f16_f32", "f32_f16_f32", (), "", ""),
-        ("soft_max_bf16_f32_f32", "bf16_f32_f32", (), "", ""),
-        ("soft_max_bf16_bf16_f32", "bf16_bf16_f32", (), "", ""),
-        ("soft_max_f16_f32_f32", "f16_f32_f32", (), "", ""),
-        ("soft_max_f16_f16_f32", "f16_f16_f32", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
     named={
         "B": "before",
         "C": "classes",
@@ -158,7 +122,6 @@ OPERATION = StepOperation(
         "axis": "axis",
         "keep_stats": "keep_stats",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
@@ -221,6 +184,9 @@ OPERATION = StepOperation(
     relations=(
         Related("gradient", "SoftMaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
     ),
+    torch=(
+        Aten("_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
+    ),
 )
 
 
@@ -262,15 +228,8 @@ def soft_max(
         src f16, dst f32, stats f32; sums in f32
         src f16, dst f16, stats f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1) is
-    the number of threads of this call; the result is the same, bit for bit, for every number. `specialize`
-    changes nothing: there is one kernel for all sizes. Raises SpecError where the call breaks a rule, before
-    anything is written. docs/soft_max.md has every rule and formula.
+    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
+    before anything is written: docs/soft_max.md.
     """
-    return OPERATION.call(
-        (src,),
-        (axis, mode, keep_stats, dtype),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (axis, mode, keep_stats, dtype), out, threads, specialize)

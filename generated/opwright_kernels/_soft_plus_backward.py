@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "diff_dst": "float32", "diff_src": "float32"},
     {"src": "bfloat16", "diff_dst": "bfloat16", "diff_src": "bfloat16"},
@@ -32,42 +28,25 @@ def resolve(
     diff_dst: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src, "diff_dst": diff_dst},
-        {},
-    )
+    """Understand a call, or refuse it by the first rule that it breaks."""
+    row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     beta = rules.real("beta", beta)
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
 
     rules.axes_count("diff_dst", diff_dst, X_n_)
-    diff_dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"X": tuple(x_ for x_ in X)})
-    diff_src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    diff_src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     diff_src_shape_ = _axes.join(diff_src_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(diff_src_shape_, ROWS[row]["diff_src"])
     return Steps(
         row=row,
-        words={},
         values={
             "X": X,
             "beta": beta,
@@ -78,10 +57,6 @@ def resolve(
         },
         outputs={
             "diff_src": Output(diff_src_shape_, diff_src_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -99,27 +74,11 @@ OPERATION = StepOperation(
     output="diff_src",
     attributes=dict.fromkeys(("beta",), "any"),
     defaults={"beta": 1.0},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("soft_plus_backward_f32", "f32", (), "", ""),
-        ("soft_plus_backward_bf16", "bf16", (), "", ""),
-        ("soft_plus_backward_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "X": "cells",
         "beta": "beta",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -140,7 +99,6 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("diff_src", "X"), ("diff_dst", "X"), ("src", "X"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         (
             (
@@ -151,7 +109,6 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
-    dtype_attributes={},
 )
 
 
@@ -184,16 +141,9 @@ def soft_plus_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src or diff_dst, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written. docs/soft_plus_backward.md has every
-    rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/soft_plus_backward.md.
     """
-    return OPERATION.call(
-        (src, diff_dst),
-        (beta,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src, diff_dst), (beta,), out, threads, specialize)

@@ -16,10 +16,6 @@ from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
 from ._steps import StepOperation
 
-WORDS: dict[str, rules.Words] = {
-}
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "float32", "dst": "float32"},
     {"src": "bfloat16", "dst": "bfloat16"},
@@ -32,36 +28,23 @@ def resolve(
     shape: Any,
     special_zero: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     special_zero = _axes.truth("special_zero", special_zero)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
     Y = _axes.stated("shape", shape, X, special_zero)
     Y_n_ = len(Y)
     rules.bounded("src.X", rules.prod(y_ for y_ in Y))
-    dst_at_ = _axes.placed(
-        ("Y",),
-        {"Y": Y_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("Y",), {"Y": Y_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"Y": tuple(y_ for y_ in Y)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
         row=row,
-        words={},
         values={
             "X": X,
             "Y": Y,
@@ -72,10 +55,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(y_ for y_ in Y),
@@ -91,30 +70,13 @@ OPERATION = StepOperation(
     ),
     output="dst",
     attributes=dict.fromkeys(("shape", "special_zero"), "any"),
-    defaults={},
-    rows=(
-        ("f32", ROWS[0]),
-        ("bf16", ROWS[1]),
-        ("f16", ROWS[2]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("static_reshape_f32", "f32", (), "", ""),
-        ("static_reshape_bf16", "bf16", (), "", ""),
-        ("static_reshape_f16", "f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("f32", "bf16", "f16"), ROWS, strict=True)),
     named={
         "X": "source",
         "Y": "target",
         "shape": "shape",
         "special_zero": "special_zero",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -134,11 +96,9 @@ OPERATION = StepOperation(
         (Lanes("y", True, (("dst", "Y"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[y] = src[number(y)]", {"y": "batch"}),
     ),
-    dtype_attributes={},
 )
 
 
@@ -172,15 +132,8 @@ def static_reshape(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. Raises SpecError where the call breaks a rule, before anything is written. docs/static_reshape.md
-    has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    docs/static_reshape.md.
     """
-    return OPERATION.call(
-        (src,),
-        (shape, special_zero),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (shape, special_zero), out, threads, specialize)

@@ -22,8 +22,6 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
 }
-LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-}
 ROWS = (
     {"src": "bfloat16", "dst": "float32"},
     {"src": "float16", "dst": "float32"},
@@ -36,28 +34,16 @@ def resolve(
     src: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Understand a call, or refuse it by the first rule that it breaks."""
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], None)
-    row = _axes.dtype_row(
-        ROWS,
-        {"src": src},
-        {"dst": ("dtype", _axes.DTYPE_OF[dtype])},
-    )
+    row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     rank = 0
 
     X_n_ = _axes.rest("src", src, 0)
-    src_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    src_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     src_axes_ = _axes.split(src.shape, src_at_, ("X",))
     X = src_axes_["X"]
-    dst_at_ = _axes.placed(
-        ("X",),
-        {"X": X_n_},
-        {},
-    )
+    dst_at_ = _axes.placed(("X",), {"X": X_n_}, {})
     dst_shape_ = _axes.join(dst_at_, {"X": tuple(x_ for x_ in X)})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
     return Steps(
@@ -71,10 +57,6 @@ def resolve(
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
-        },
-        absent=frozenset(()),
-        lists={},
-        between={
         },
         terms=rules.sum_((
             rules.prod(x_ for x_ in X),
@@ -91,28 +73,10 @@ OPERATION = StepOperation(
     output="dst",
     attributes=dict.fromkeys(("dtype",), "any"),
     defaults={"dtype": None},
-    rows=(
-        ("bf16_f32", ROWS[0]),
-        ("f16_f32", ROWS[1]),
-        ("f32_bf16", ROWS[2]),
-        ("f32_f16", ROWS[3]),
-    ),
-    layouts={},
-    classes=(),
-    fast={},
-    kernels=(
-        ("type_cast_bf16_f32", "bf16_f32", (), "", ""),
-        ("type_cast_f16_f32", "f16_f32", (), "", ""),
-        ("type_cast_f32_bf16", "f32_bf16", (), "", ""),
-        ("type_cast_f32_f16", "f32_f16", (), "", ""),
-    ),
-    cdef="",
-    declared={},
-    sizes=(),
+    rows=tuple(zip(("bf16_f32", "f16_f32", "f32_bf16", "f32_f16"), ROWS, strict=True)),
     named={
         "X": "cells",
     },
-    arrangements={},
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"X": "X"}),
@@ -130,7 +94,6 @@ OPERATION = StepOperation(
         (Lanes("x", True, (("dst", "X"), ("src", "X"), ), True), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
-    words={},
     roles=(
         ("dst[x] = src[x]", {"x": "batch"}),
     ),
@@ -167,15 +130,8 @@ def type_cast(
         src f32, dst bf16; sums in f32
         src f32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one kernel for
-    all sizes. `out` may be the input itself, src, if dtype, shape and strides agree. Raises SpecError where the
-    call breaks a rule, before anything is written. docs/type_cast.md has every rule and formula.
+    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError where the call breaks a rule, before anything is written: docs/type_cast.md.
     """
-    return OPERATION.call(
-        (src,),
-        (dtype,),
-        out,
-        threads,
-        specialize,
-    )
+    return OPERATION.call((src,), (dtype,), out, threads, specialize)

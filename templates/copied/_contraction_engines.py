@@ -20,7 +20,10 @@ from ._units import Unit
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
 PRODUCTS = "contraction"  # the engine of products; others are of windows
-FUNCTIONS = {PRODUCTS: "contract", "window_data": "window", "window_weights": "window", "window_channelwise": "window"}
+FUNCTIONS = {
+    PRODUCTS: "contract",
+    **dict.fromkeys(("window_data", "window_wide", "window_weights", "window_channelwise"), "window"),
+}
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
 BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored

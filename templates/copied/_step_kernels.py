@@ -49,14 +49,14 @@ class Steps:
     """
 
     row: int
-    words: Mapping[str, str]
     values: Mapping[str, Extent]
     places: Mapping[str, Places]
     outputs: Mapping[str, Output]
-    absent: frozenset[str]
-    lists: Mapping[str, Sequence[float]]
-    between: Mapping[str, tuple[int, tuple[int, ...]]]
     terms: int
+    words: Mapping[str, str] = member(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    lists: Mapping[str, Sequence[float]] = member(default_factory=dict)
+    between: Mapping[str, tuple[int, tuple[int, ...]]] = member(default_factory=dict)
     letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     slides: Mapping[str, Any] = member(default_factory=dict)  # how letters move indices together, of contractions
     group_class: str | None = None
@@ -108,8 +108,8 @@ class StepKernels(Operation):
     outputs: tuple[str, ...] = ()
     phases: tuple[tuple[Lanes, ...], ...] = ()
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
-    words: Mapping[str, tuple[str, ...]] = None  # type: ignore[assignment]  # of attributes that choose steps
-    dtype_attributes: Mapping[str, str] = None  # type: ignore[assignment]  # attribute to the output that it states
+    words: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # of attributes that choose steps
+    dtype_attributes: Mapping[str, str] = member(default_factory=dict)  # attribute to the output that it states
     contractions: tuple[_contractions.Contraction, ...] = ()
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     # By output, the inputs whose memory it may have.

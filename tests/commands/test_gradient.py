@@ -152,3 +152,10 @@ def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none() -> 
 def test_explain_prints_the_gradient_of_an_operation(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "exp(src f32[3])"]) == 0
     assert "gradient: derived by: opwright gradient Exp" in capsys.readouterr().out
+
+
+def test_explain_says_which_operators_of_pytorch_an_operation_stands_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "gelu(src f32[2])"]) == 0
+    assert "pytorch: gelu, approximate none; gelu, approximate tanh\n" in capsys.readouterr().out
+    assert cli.main(["explain", "exp(src f32[2])"]) == 0
+    assert "pytorch:" not in capsys.readouterr().out

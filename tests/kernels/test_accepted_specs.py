@@ -52,6 +52,13 @@ REFERENCE = {
         "semantics: {ranges: {c: C, p: KH, q: KW, y: OH, x: OW, u: OH, v: OW},"
         " reduce: 'b[c * (KH * KW) + p * KW + q, y * OW + x, u, v] += a[c, y + p, x + q]'}\n"
     ),
+    "NamedAsKernelsNameTheirOwn": (
+        "dims: {rows: {symbol: total, min: 0}, columns: {symbol: task, min: 0}}\n"
+        "attributes: [{name: terms, type: s64, min: 1, default: '2'}]\n"
+        "inputs: [{name: sum, dims: {X: total, Y: task}}]\noutputs: [{name: sums, dims: {X: total}}]\n"
+        + F32.replace("a:", "sum:").replace("b:", "sums:")
+        + "semantics: {ranges: {lane: total, y: task}, reduce: 'sums[lane] += sum[lane, y * terms]', finish: 'sums[lane] / count'}\n"
+    ),
     "NamedGroups": (
         "dims: {channels: {symbol: C, min: 0}}\nattributes: [{name: groups, symbol: G, type: s64, min: 1, default: '2'}]\n"
         "let: {E: C / G}\ninputs: [{name: a, dims: {X: C}}]\noutputs: [{name: b, dims: {X: C}}]\n" + F32

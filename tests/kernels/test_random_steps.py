@@ -27,7 +27,7 @@ BATCH = 8 if FULL else 4  # specs of one package
 CALLS = 12 if FULL else 6
 
 
-# Keys that go with `reduce`, which test_random_specs.py draws, and ties of gradients, which have tests of their own.
+# Keys that go with `reduce`, which test_random_specs.py draws, and ties of gradients and to PyTorch, which have tests of their own.
 OF_REDUCE = {
     "Op.classes",
     "Op.normal_form",
@@ -39,7 +39,8 @@ OF_REDUCE = {
 OF_REDUCE |= {"Tensor.arrangements", "Tensor.view", "Tensor.shape_of", "Tensor.parameter"}
 REWRITTEN = {"Tensor.packed"}  # when a spec is loaded: test_packed.py
 OF_GRADIENTS = {"Relation.adjoint", "Relation.in", "Relation.gradient", "Relation.of", "Relation.gradient_of"}
-KINDS_OF_REDUCE = ("GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")
+OF_GRADIENTS |= {"Op.torch"}
+KINDS_OF_REDUCE = ("Aten", "GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_random_specs_of_steps_use_every_key_and_every_data_type(drawn: list[Op]
     for word, count in sorted((keys + types).items()):
         print(f"{count:5} {word}")
     assert all_keys - keys.keys() == OF_REDUCE | OF_GRADIENTS | REWRITTEN
-    assert {*dtypes.OF_STEPS, "s64"} == types.keys()
+    assert dtypes.DTYPES.keys() == types.keys()
 
 
 @pytest.mark.sweep

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import ml_dtypes
 import numpy as np
 import opwright_kernels as kernels
 import pytest
@@ -124,3 +125,23 @@ def test_a_power_whose_exponent_a_call_says_keeps_to_its_bound(beta: float) -> N
         assert (np.isinf(found) == np.isinf(rounded)).all()
         finite = np.isfinite(rounded)
         assert (abs(found - expected)[finite] <= 0.51 * np.spacing(abs(rounded[finite]))).all()
+
+
+def test_values_that_bf16_holds_are_stored_as_they_are_and_others_rounded() -> None:
+    """All numbers of bf16: NaN, infinities, both zeros and denormals among them."""
+    bf16 = np.dtype(ml_dtypes.bfloat16)
+    src = np.arange(2**16, dtype=np.uint16).view(bf16)
+    other = src[::-1].copy()
+    with np.errstate(invalid="ignore"):
+        wide, nan = src.astype(np.float32), np.isnan(src)
+        wanted = {
+            "relu": (kernels.relu(src), np.where(wide > 0, wide, 0)),
+            "absolute": (kernels.absolute(src), np.abs(wide)),
+            "maximum": (kernels.maximum(src, other), np.maximum(wide, other.astype(np.float32))),
+            "clamp": (kernels.clamp(src, least=0.1, greatest=0.3), np.clip(wide, np.float32(0.1), np.float32(0.3))),
+        }
+    for name, (got, exact) in wanted.items():
+        lost = nan | np.isnan(exact)
+        assert got.dtype == bf16, name
+        assert np.isnan(got[lost]).all(), name
+        assert np.array_equal(got[~lost], exact.astype(bf16)[~lost]), name

@@ -3,6 +3,7 @@ does, with what follows them applied before anything is stored."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -16,7 +17,7 @@ from support.package import package
 from support.random_contractions import DTYPES
 from support.random_convolutions import ROWS, SOLVED, Drawn
 
-COUNT = 6
+COUNT = 12 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 3
 FUSED = """op: FusedConvolution
 revision: 1
 summary: A convolution with a bias, a residual and an activation.
@@ -61,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return *package(texts, tmp_path_factory.mktemp("windows"), "windows_package"), drawn
 
 
-@pytest.fixture(params=["avx2", "avx512_bf16"])
+@pytest.fixture(params=["avx2", "avx512_bf16"] if os.environ.get("OPWRIGHT_SWEEP") == "full" else ["avx512_bf16"])
 def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
     _ = made[1].windows0
@@ -85,7 +86,7 @@ def test_random_convolutions_in_steps_are_exact(made: Made, capped: str, monkeyp
     rng = np.random.default_rng([12, len(capped)])
     for one in drawn:
         op = library.op(one.op)
-        for number in range(6):
+        for number in range(12):
             kind, written = ROWS[int(rng.integers(len(ROWS)))]
             inputs, said = random_convolutions.call(rng, one, kind)
             said["made"] = written

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
-from opwright.load import load, load_texts
+from opwright.load import load_texts
 from opwright.oracle import prove
+from support.specs import convolutions, real_texts
 
-SPEC = Path(__file__).parents[2] / "spec" / "onednn_graph"
-OPS = {op.op: op for op in load(SPEC).ops}
-NAMES = sorted(name for name, op in OPS.items() if op.normal_form)
+OPS = {op.op: op for op in convolutions().ops}
+NAMES = sorted(OPS)
 
 MUTATIONS = {
     "a scale in reduce": (" += ", " += 2 * "),
@@ -28,7 +26,7 @@ MUTATIONS = {
 
 def mutated(name: str, old: str, new: str) -> Op:
     """The operation with a piece of its semantics or normal form replaced."""
-    texts = {path.name: path.read_text() for path in SPEC.glob("*.yaml")}
+    texts = real_texts()
     file = f"{OPS[name].function}.yaml"
     head, start, tail = texts[file].partition("semantics:")
     assert old in tail
@@ -71,7 +69,7 @@ def test_a_normal_form_that_solves_for_the_other_tensor_is_refused_as_it_compute
 
 
 def test_a_spec_of_which_no_call_is_legal_does_not_agree() -> None:
-    texts = {path.name: path.read_text() for path in SPEC.glob("*.yaml")}
+    texts = real_texts()
     never = "constraints: [{id: never, expr: IC < 0, say: no call is legal, argument: src}, "
     texts["convolution.yaml"] = texts["convolution.yaml"].replace("constraints: [", never)
     said = prove.agrees(load_texts(texts).op("Convolution"))
@@ -97,7 +95,7 @@ def test_the_compared_calls_are_the_same_every_time() -> None:
 
 @pytest.mark.parametrize("ranks", ["{min: 2, max: 3}", "{min: 3, max: 3}"])
 def test_normal_forms_are_compared_whatever_the_number_of_spatial_axes(ranks: str) -> None:
-    texts = {path.name: path.read_text() for path in SPEC.glob("*.yaml")}
+    texts = real_texts()
     file = "convolution_backward_data.yaml"
     assert "{min: 1, max: 3}" in texts[file]
     texts[file] = texts[file].replace("{min: 1, max: 3}", ranks)

@@ -10,6 +10,7 @@ from opwright.load import load
 from opwright.oracle import witness
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slices import sliced
+from opwright.oracle.some_cells import some_cells
 from opwright.oracle.step_sample import samples
 from support.generated import FULL
 from support.specs import FOLDER
@@ -49,3 +50,45 @@ def test_a_large_result_that_is_wrong_in_a_part_is_called_wrong(monkeypatch: pyt
     wrong = right.copy()
     wrong[0] += 1
     assert not witness.check(op, [src], {"axis": 1}, 2400, [wrong]).right
+
+
+def computed(op: Op) -> int:
+    """How many calls had cells that could be computed alone, each as in the whole."""
+    found = 0
+    for sample in samples(op, 6, extents=(0, 2, 3, 4)):
+        some = some_cells(op, sample.arrays, sample.attributes, 500)
+        if some is None:
+            continue
+        whole = some.of(compute_steps(op, sample.arrays, sample.attributes))
+        assert some.expected.keys() == whole.keys()
+        for name, cells in some.expected.items():
+            np.testing.assert_allclose(cells.astype(float), whole[name].astype(float), rtol=1e-6, atol=1e-12)
+        found += 1
+    return found
+
+
+def test_cells_that_are_computed_alone_are_those_of_the_whole() -> None:
+    tried = OPS if FULL else OPS[1::4]
+    assert sum(bool(computed(op)) for op in tried) > 0.8 * len(tried)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "attributes"),
+    [
+        ("StaticReshape", [(2**13, 2**13)], {"shape": [64, -1], "special_zero": False}),
+        ("PReLU", [(64, 64, 64, 256), (1, 64, 1, 1)], {"data_format": "NCX", "per_channel_broadcast": True}),
+        ("MatMul", [(4096, 4096), (4096, 4096)], {}),
+    ],
+)
+def test_a_large_call_is_checked_on_some_of_its_cells(
+    name: str, shapes: list[tuple[int, ...]], attributes: dict[str, object]
+) -> None:
+    """The arrays are one cell of memory, so that a copy of one would show."""
+    op = next(op for op in OPS if op.op == name)
+    inputs = [np.broadcast_to(np.float32(2), shape) for shape in shapes]
+    terms = _terms(op, inputs, attributes)
+    some = some_cells(op, inputs, attributes, witness.SLICED)
+    assert terms >= 2**26
+    assert some is not None
+    expected = {"MatMul": 4 * 4096.0}.get(name, 2.0)
+    assert {float(cell) for cells in some.expected.values() for cell in cells} == {expected}

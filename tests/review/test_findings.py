@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from opwright import cli
 from opwright.language.source import SpecInvalid
-from opwright.review import rules
+from opwright.load import load_texts
+from opwright.review import compare, rules
 from opwright.review.findings import Review
 from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
@@ -399,3 +400,13 @@ def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]):
     assert "shifted values" in capsys.readouterr().out
     assert cli.main(["diff", "--explain", "padding-rul-changed"]) == 2
     assert "did you mean 'padding-rule-changed'" in capsys.readouterr().err
+
+
+def test_what_two_operations_claim_of_one_another_comes_and_goes_in_both():
+    texts = reviewing.specs()
+    without = {
+        name: re.sub(r"  - \{equals: (Convolution|ConvTransposeBackwardData),.*\n", "", text)
+        for name, text in texts.items()
+    }
+    assert {edit.rule for edit in compare.edits(load_texts(texts), load_texts(without))} == {"relation-claim-removed"}
+    assert {edit.rule for edit in compare.edits(load_texts(without), load_texts(texts))} == {"relation-claim-added"}

@@ -14,7 +14,7 @@ from opwright.language.schema import keys_of
 from opwright.review.fields import FIELDS, INNER, MANY
 from opwright.review.report import explained
 from opwright.review.rules import CONTRACTS, KERNELS, RECORDS, RULES, SEVERITIES, SEVERITY, WITHOUT_RULE
-from support import checkout, mutants, reviewing
+from support import checkout, mutants, reviewing, specs
 
 HERE = Path(__file__).parent
 # Where an edit of fixtures.txt is made: the file, and the operation that stands alone while it is (all where none does).
@@ -30,11 +30,13 @@ PLACES = {
     "pool": ("max_pool.yaml", "max_pool.yaml"),
     "steps": ("statistics.yaml", "statistics.yaml"),
     "related": ("conv_transpose.yaml", ""),
+    "gelu": ("gelu.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
 TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
+CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
     "op-removed": ("a file goes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
@@ -51,6 +53,7 @@ ELSEWHERE = {
     "waiver-severity-changed": ("about severities", WAIVERS),
     "template-files-changed": ("about the templates, not a spec", TOOLS),
     "generator-code-changed": ("about the generator, not a spec", TOOLS),
+    **{f"relation-claim-{change}": ("two operations claim it", CLAIMED) for change in ("added", "removed")},
     "source-page-renamed": (
         "several files change together",
         "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
@@ -125,11 +128,12 @@ def base(where: str) -> dict[str, str]:
         return {f"{reviewing.FOLDER}/{alone}": own.read_text(encoding="utf-8")}
     texts = reviewing.specs()
     if not alone:
-        return texts
+        every = {f"{reviewing.FOLDER}/{name}": text for name, text in specs.all_texts().items()}
+        return texts if f"{reviewing.FOLDER}/{PLACES[where][0]}" in texts else every
     kept = {
         name: text for name, text in texts.items() if name.endswith((f"/{alone}", "/_common.yaml", "/_sources.yaml"))
     }
-    return {name: re.sub(r"relations:\n(  - .*\n)+", "", text) for name, text in kept.items()}
+    return {name: specs.untied(text) for name, text in kept.items()}
 
 
 def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:

@@ -38,7 +38,7 @@ def base() -> dict[str, str]:
     """ConvTranspose alone, with what it takes from the shared files."""
     kept = tuple(f"{reviewing.FOLDER}/{name}.yaml" for name in ("conv_transpose", "_common", "_sources"))
     texts = {name: text for name, text in reviewing.specs().items() if name in kept}
-    return {name: re.sub(r"relations:\n(  - .*\n)+", "", text) for name, text in texts.items()}
+    return {name: specs.untied(text) for name, text in texts.items()}
 
 
 def changed(where: str, *edits: tuple[str, str]) -> dict[str, str]:

@@ -54,6 +54,8 @@ DTYPES = {
     "boolean": (8, np.bool_),
     "f8_e5m2": (9, ml_dtypes.float8_e5m2),
     "f8_e4m3": (10, ml_dtypes.float8_e4m3fn),
+    "s4": (11, ml_dtypes.int4),  # two to a byte in memory
+    "u4": (12, ml_dtypes.uint4),
 }
 LAYOUTS = {"undef": 0, "any": 1, "strided": 2}
 PROPERTIES = {"undef": 0, "variable": 1, "constant": 2}

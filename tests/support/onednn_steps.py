@@ -13,6 +13,14 @@ from support.onednn_child import DTYPES
 from support.onednn_peer import Died, OneDnn, Unsupported, library_attributes
 from support.step_calls import StepCall
 
+PACKED = ("s4", "u4")
+
+
+def packed(array: Any) -> Any:
+    """Numbers of four bits as the library has them: two to a byte, the first in the low bits, along the last axis."""
+    cells = np.append(array.astype(np.int16).ravel() & 15, 0)[: array.size + array.size % 2]
+    return (cells[::2] | cells[1::2] << 4).astype(np.uint8)
+
 
 def asked(op: Op, call: StepCall) -> dict[str, Any] | None:
     """The request of a call; None where the library has no such types, or an input is left out before others."""
@@ -23,17 +31,19 @@ def asked(op: Op, call: StepCall) -> dict[str, Any] | None:
     parts = [part for array in given for part in (array if isinstance(array, list) else [array])]
     names = [t.name for t, a in zip(op.inputs, given) for _ in (a if isinstance(a, list) else [a])]
     arrays = {number: np.array(part, order="C") for number, part in enumerate(parts)}
-    if any(row[name] not in DTYPES for name in (*names, *shapes)):
+    if any(row[name] not in DTYPES for name in (*names, *shapes)) or any(row[name] in PACKED for name in shapes):
         return None
     if any(0 in array.shape for array in arrays.values()) or any(0 in shape for shape in shapes.values()):
         return None  # R14
     stated = {attribute.name: attribute for attribute in op.attributes}
+    arrays = {number: packed(array) if row[names[number]] in PACKED else array for number, array in arrays.items()}
     attributes = {
         stated[name].page_name or name: list(value) if isinstance(value, (tuple, list)) else value
         for name, value in call.attributes.items()
         if not stated[name].dtype_of and value is not None
     }
-    inputs = [_tensor(number, row[name], arrays[number].shape) for number, name in enumerate(names)]
+    extents = [np.shape(part) for part in parts]
+    inputs = [_tensor(number, row[name], extents[number]) for number, name in enumerate(names)]
     outputs = [_tensor(100 + n, row[name], shape) for n, (name, shape) in enumerate(shapes.items())]
     request = {"kind": op.op, "attributes": library_attributes(attributes), "inputs": inputs, "outputs": outputs}
     return {"ops": [request], "arrays": arrays}

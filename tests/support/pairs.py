@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 
-from . import checkout, mutants, reviewing
+from . import checkout, mutants, reviewing, specs
 
 Data = dict[str, Any]
 Change = Callable[[Data, random.Random], Data]
@@ -39,11 +38,7 @@ def bases() -> list[dict[str, str]]:
     """Sets of specs that changes are made in: each operation alone, without its ties to others, and all together."""
     texts = reviewing.specs()
     shared = {name: text for name, text in texts.items() if name.endswith(SHARED)}
-    alone = [
-        {**shared, name: re.sub(r"relations:\n(  - .*\n)+", "", text)}
-        for name, text in texts.items()
-        if name not in shared
-    ]
+    alone = [{**shared, name: specs.untied(text)} for name, text in texts.items() if name not in shared]
     own = [
         {f"{reviewing.FOLDER}/{name}.yaml": (checkout.ROOT / f"tests/data/{name}.yaml").read_text(encoding="utf-8")}
         for name in OWN

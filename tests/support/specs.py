@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from opwright.generate import lower
 from opwright.language.library import Library
 from opwright.language.source import Problem, SpecInvalid
 from opwright.load import load_texts
+from opwright.project import Project
 
 FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph"
 
@@ -23,6 +25,11 @@ def all_texts() -> dict[str, str]:
 
 def _convolution_texts() -> dict[str, str]:
     return {name: text for name, text in all_texts().items() if "\nnormal_form:" in text}
+
+
+def untied(text: str) -> str:
+    """A spec without its ties to other operations and to PyTorch, which name what it declares once more."""
+    return re.sub(r"^(relations|torch):\n(  .*\n)+", "", text, flags=re.M)
 
 
 @functools.cache
@@ -63,6 +70,34 @@ def convolutions() -> Library:
     """The library of the six convolutions, with the places that the project's own files have."""
     texts = {name: text for name, text in all_texts().items() if name.startswith("_")} | _convolution_texts()
     return load_texts({f"spec/{FOLDER.name}/{name}": text for name, text in texts.items()})
+
+
+TEXTS = {"summary", "description", "say", "reason", "page", "library", "ruling", "why", "title", "release", "form"}
+"""The keys that hold text for people."""
+SAMPLE = ("concat", "layer_norm", "mat_mul", "max_pool", "quantize", "reduce_sum", "static_transpose", "type_cast")
+
+
+def sample_texts() -> dict[str, str]:
+    """The convolutions and an operation of each other kind, with those to which they are related, by file name."""
+    texts = all_texts()
+    trees = {name: yaml.load(text, Loader=yaml.BaseLoader) for name, text in texts.items()}
+    files = {tree["op"]: name for name, tree in trees.items() if "op" in tree}
+    wanted = [*_convolution_texts(), *(f"{name}.yaml" for name in SAMPLE)]
+    for name in wanted:  # grows while it is walked
+        words = {
+            word for relation in trees[name].get("relations", ()) for word in relation.values() if isinstance(word, str)
+        }
+        wanted += [files[op] for op in sorted(words & files.keys()) if files[op] not in wanted]
+    return {name: text for name, text in texts.items() if name.startswith("_") or name in wanted}
+
+
+def sample_project(folder: Path, edit: Callable[[str, str], str] = lambda name, text: text) -> Project:
+    """A project of the sample, after `edit(name, text)` of each of its files."""
+    spec = folder / "spec" / FOLDER.name
+    spec.mkdir(parents=True)
+    for name, text in sample_texts().items():
+        (spec / name).write_text(edit(name, text), encoding="utf-8")
+    return Project(folder, spec, FOLDER.parents[1] / "templates", folder / "generated")
 
 
 def edited(name: str, old: str, new: str) -> dict[str, str]:

@@ -425,6 +425,7 @@ def shipped() -> list[dict[str, str]]:
         data = mutants.plain(text)
         if name not in shared and "steps" in data.get("semantics", {}):
             data.pop("relations", None)
+            data.pop("torch", None)
             found.append({**shared, name: mutants.written(data)})
     return found
 

@@ -4,7 +4,7 @@
 //
 // Abs: src bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[x] = abs(src[x])
 // for all x < X.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_absolute_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_absolute_bf16;
+} absolute_bf16_call_;
 
 static void absolute_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_absolute_bf16 *const call_ = context_;
+    const absolute_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     const opwright_absolute_sizes *const sizes_ = call_->sizes_;
@@ -36,8 +36,7 @@ static void absolute_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -50,7 +49,7 @@ static void absolute_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_abs_f32(opwright_from_bf16(src_row_[i_])));
+                dst_row_[i_] = opwright_cut_bf16(opwright_abs_f32(opwright_from_bf16(src_row_[i_])));
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }
@@ -60,9 +59,9 @@ static void absolute_bf16_0_x(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(absolute_bf16)(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_absolute_sizes))
 {
-    opwright_call_of_absolute_bf16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    absolute_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, absolute_bf16_0_x, &call_);
     }

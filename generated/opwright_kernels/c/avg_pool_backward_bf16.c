@@ -20,11 +20,11 @@ typedef struct {
     const opwright_avg_pool_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_avg_pool_backward_bf16;
+} avg_pool_backward_bf16_call_;
 
 static void avg_pool_backward_bf16_0_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_backward_bf16 *const call_ = context_;
+    const avg_pool_backward_bf16_call_ *const call_ = context_;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
@@ -50,10 +50,9 @@ static void avg_pool_backward_bf16_0_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        int64_t o_d_ = rest_1_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_1_ % O_h_;
+        int64_t o_d_ = rest_1_ / O_h_;
         int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
         int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
         int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
@@ -96,7 +95,7 @@ static void avg_pool_backward_bf16_0_o(void *context_, int64_t part_)
 
 static void avg_pool_backward_bf16_1_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_backward_bf16 *const call_ = context_;
+    const avg_pool_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
@@ -137,8 +136,7 @@ static void avg_pool_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -211,7 +209,7 @@ static void avg_pool_backward_bf16_1_o(void *context_, int64_t part_)
 
 static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_backward_bf16 *const call_ = context_;
+    const avg_pool_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
@@ -253,8 +251,7 @@ static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         if (exclude_pad_word_ == 1) {
@@ -344,7 +341,7 @@ static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
 
 static void avg_pool_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_avg_pool_backward_bf16 *const call_ = context_;
+    const avg_pool_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
@@ -385,8 +382,7 @@ static void avg_pool_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -446,9 +442,9 @@ static void avg_pool_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(avg_pool_backward_bf16)(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_backward_sizes))
 {
-    opwright_call_of_avg_pool_backward_bf16 call_ = {diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    avg_pool_backward_bf16_call_ call_ = {diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, avg_pool_backward_bf16_0_o, &call_);
     }

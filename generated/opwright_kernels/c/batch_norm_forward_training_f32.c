@@ -31,11 +31,11 @@ typedef struct {
     const opwright_batch_norm_forward_training_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_batch_norm_forward_training_f32;
+} batch_norm_forward_training_f32_call_;
 
 static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
+    const batch_norm_forward_training_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const mean = call_->mean;
     const float *const variance = call_->variance;
@@ -162,7 +162,7 @@ static void batch_norm_forward_training_f32_0_x(void *context_, int64_t part_)
 
 static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_forward_training_f32 *const call_ = context_;
+    const batch_norm_forward_training_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const mean = call_->mean;
     const float *const variance = call_->variance;
@@ -610,9 +610,9 @@ void OPWRIGHT_STEPS(batch_norm_forward_training_f32)(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_forward_training_sizes))
 {
-    opwright_call_of_batch_norm_forward_training_f32 call_ = {src, mean, variance, gamma, beta, dst, running_mean, running_variance, batch_mean, batch_variance, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    batch_norm_forward_training_f32_call_ call_ = {src, mean, variance, gamma, beta, dst, running_mean, running_variance, batch_mean, batch_variance, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {batch_norm_forward_training_f32_0_x, batch_norm_forward_training_f32_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -4,7 +4,7 @@
 //
 // BatchNormInference: src bf16, gamma bf16, beta bf16, mean bf16, variance bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[n, c, x] = gamma[c] * (src[n, c, x] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]
 // for all n < N, c < C, x < X.
 
@@ -21,11 +21,11 @@ typedef struct {
     const opwright_batch_norm_inference_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_batch_norm_inference_bf16;
+} batch_norm_inference_bf16_call_;
 
 static void batch_norm_inference_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_inference_bf16 *const call_ = context_;
+    const batch_norm_inference_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
@@ -56,12 +56,11 @@ static void batch_norm_inference_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t x_row_ = rest_0_ % X_rows_;
-        const int64_t rest_1_ = rest_0_ / X_rows_;
-        int64_t c = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t n = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x_row_ = rest_1_ % X_rows_;
+        const int64_t rest_2_ = rest_1_ / X_rows_;
+        int64_t c = rest_2_ % C;
+        int64_t n = rest_2_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
@@ -102,7 +101,7 @@ static void batch_norm_inference_bf16_0_x(void *context_, int64_t part_)
 
 static void batch_norm_inference_bf16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_inference_bf16 *const call_ = context_;
+    const batch_norm_inference_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
@@ -133,12 +132,11 @@ static void batch_norm_inference_bf16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t x = rest_0_ % X_inner_;
-        const int64_t rest_1_ = rest_0_ / X_inner_;
-        int64_t x_row_ = rest_1_ % X_rows_;
-        const int64_t rest_2_ = rest_1_ / X_rows_;
-        int64_t n = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x = rest_1_ % X_inner_;
+        const int64_t rest_2_ = rest_1_ / X_inner_;
+        int64_t x_row_ = rest_2_ % X_rows_;
+        int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -189,9 +187,9 @@ void OPWRIGHT_STEPS(batch_norm_inference_bf16)(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_inference_sizes))
 {
-    opwright_call_of_batch_norm_inference_bf16 call_ = {src, gamma, beta, mean, variance, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    batch_norm_inference_bf16_call_ call_ = {src, gamma, beta, mean, variance, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {batch_norm_inference_bf16_0_x, batch_norm_inference_bf16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

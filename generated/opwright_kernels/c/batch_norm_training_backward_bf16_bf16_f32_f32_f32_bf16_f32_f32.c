@@ -27,11 +27,11 @@ typedef struct {
     const opwright_batch_norm_training_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32;
+} batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_call_;
 
 static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32 *const call_ = context_;
+    const batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -449,7 +449,7 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
 
 static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32 *const call_ = context_;
+    const batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -589,9 +589,9 @@ void OPWRIGHT_STEPS(batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_training_backward_sizes))
 {
-    opwright_call_of_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32 call_ = {src, diff_dst, mean, variance, gamma, diff_src, diff_gamma, diff_beta, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_call_ call_ = {src, diff_dst, mean, variance, gamma, diff_src, diff_gamma, diff_beta, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c, batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -4,7 +4,7 @@
 //
 // BiasAddBackward: diff_dst bf16, diff_bias bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     diff_bias[c] += diff_dst[n, c, x]
 // for all n < N, c < C, x < X.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_bias_add_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_bias_add_backward_bf16;
+} bias_add_backward_bf16_call_;
 
 static void bias_add_backward_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_bias_add_backward_bf16 *const call_ = context_;
+    const bias_add_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_bias = call_->diff_bias;
     const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
@@ -70,7 +70,7 @@ static void bias_add_backward_bf16_0_x(void *context_, int64_t part_)
 
 static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_bias_add_backward_bf16 *const call_ = context_;
+    const bias_add_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_bias = call_->diff_bias;
     const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
@@ -248,9 +248,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(bias_add_backward_bf16)(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_backward_sizes))
 {
-    opwright_call_of_bias_add_backward_bf16 call_ = {diff_dst, diff_bias, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    bias_add_backward_bf16_call_ call_ = {diff_dst, diff_bias, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {bias_add_backward_bf16_0_x, bias_add_backward_bf16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

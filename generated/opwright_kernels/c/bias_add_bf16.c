@@ -4,7 +4,7 @@
 //
 // BiasAdd: src bf16, bias bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[n, c, x] = src[n, c, x] + bias[c]
 // for all n < N, c < C, x < X.
 
@@ -18,11 +18,11 @@ typedef struct {
     const opwright_bias_add_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_bias_add_bf16;
+} bias_add_bf16_call_;
 
 static void bias_add_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_bias_add_bf16 *const call_ = context_;
+    const bias_add_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const bias = call_->bias;
     opwright_bf16 *const dst = call_->dst;
@@ -46,12 +46,11 @@ static void bias_add_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t x_row_ = rest_0_ % X_rows_;
-        const int64_t rest_1_ = rest_0_ / X_rows_;
-        int64_t c = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t n = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x_row_ = rest_1_ % X_rows_;
+        const int64_t rest_2_ = rest_1_ / X_rows_;
+        int64_t c = rest_2_ % C;
+        int64_t n = rest_2_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
@@ -89,7 +88,7 @@ static void bias_add_bf16_0_x(void *context_, int64_t part_)
 
 static void bias_add_bf16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_bias_add_bf16 *const call_ = context_;
+    const bias_add_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const bias = call_->bias;
     opwright_bf16 *const dst = call_->dst;
@@ -113,12 +112,11 @@ static void bias_add_bf16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t x = rest_0_ % X_inner_;
-        const int64_t rest_1_ = rest_0_ / X_inner_;
-        int64_t x_row_ = rest_1_ % X_rows_;
-        const int64_t rest_2_ = rest_1_ / X_rows_;
-        int64_t n = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t x = rest_1_ % X_inner_;
+        const int64_t rest_2_ = rest_1_ / X_inner_;
+        int64_t x_row_ = rest_2_ % X_rows_;
+        int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -159,9 +157,9 @@ void OPWRIGHT_STEPS(bias_add_bf16)(
     const opwright_bf16 *src,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_bias_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_sizes))
 {
-    opwright_call_of_bias_add_bf16 call_ = {src, bias, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    bias_add_bf16_call_ call_ = {src, bias, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {bias_add_bf16_0_x, bias_add_bf16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -4,7 +4,7 @@
 //
 // DynamicDequantize: src s8, scales f16, zps s32, dst f16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[b, c, a] = (src[b, c, a] - zps[b, floor(c / Q), a]) * scales[b, floor(c / Q), a]
 // for all b < B, c < C, a < A.
 
@@ -19,11 +19,11 @@ typedef struct {
     const opwright_dynamic_dequantize_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_dynamic_dequantize_s8_f16_s32_f16;
+} dynamic_dequantize_s8_f16_s32_f16_call_;
 
 static void dynamic_dequantize_s8_f16_s32_f16_0_a(void *context_, int64_t part_)
 {
-    const opwright_call_of_dynamic_dequantize_s8_f16_s32_f16 *const call_ = context_;
+    const dynamic_dequantize_s8_f16_s32_f16_call_ *const call_ = context_;
     const int8_t *const src = call_->src;
     const opwright_f16 *const scales = call_->scales;
     const int32_t *const zps = call_->zps;
@@ -57,14 +57,13 @@ static void dynamic_dequantize_s8_f16_s32_f16_0_a(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a_row_ = rest_0_ % A_rows_;
-        const int64_t rest_1_ = rest_0_ / A_rows_;
-        int64_t c = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         int64_t whole_0_ = opwright_floor_div(c, Q);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
@@ -128,7 +127,7 @@ static void dynamic_dequantize_s8_f16_s32_f16_0_a(void *context_, int64_t part_)
 
 static void dynamic_dequantize_s8_f16_s32_f16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_dynamic_dequantize_s8_f16_s32_f16 *const call_ = context_;
+    const dynamic_dequantize_s8_f16_s32_f16_call_ *const call_ = context_;
     const int8_t *const src = call_->src;
     const opwright_f16 *const scales = call_->scales;
     const int32_t *const zps = call_->zps;
@@ -163,14 +162,13 @@ static void dynamic_dequantize_s8_f16_s32_f16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a = rest_0_ % A_inner_;
-        const int64_t rest_1_ = rest_0_ / A_inner_;
-        int64_t a_row_ = rest_1_ % A_rows_;
-        const int64_t rest_2_ = rest_1_ / A_rows_;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a = rest_1_ % A_inner_;
+        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t a_row_ = rest_2_ % A_rows_;
+        const int64_t rest_3_ = rest_2_ / A_rows_;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -230,9 +228,9 @@ void OPWRIGHT_STEPS(dynamic_dequantize_s8_f16_s32_f16)(
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes))
 {
-    opwright_call_of_dynamic_dequantize_s8_f16_s32_f16 call_ = {src, scales, zps, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    dynamic_dequantize_s8_f16_s32_f16_call_ call_ = {src, scales, zps, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {dynamic_dequantize_s8_f16_s32_f16_0_a, dynamic_dequantize_s8_f16_s32_f16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

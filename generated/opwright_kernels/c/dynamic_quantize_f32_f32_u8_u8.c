@@ -4,7 +4,7 @@
 //
 // DynamicQuantize: src f32, scales f32, zps u8, dst u8; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]
 // for all b < B, c < C, a < A.
 
@@ -19,11 +19,11 @@ typedef struct {
     const opwright_dynamic_quantize_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_dynamic_quantize_f32_f32_u8_u8;
+} dynamic_quantize_f32_f32_u8_u8_call_;
 
 static void dynamic_quantize_f32_f32_u8_u8_0_a(void *context_, int64_t part_)
 {
-    const opwright_call_of_dynamic_quantize_f32_f32_u8_u8 *const call_ = context_;
+    const dynamic_quantize_f32_f32_u8_u8_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const scales = call_->scales;
     const uint8_t *const zps = call_->zps;
@@ -50,14 +50,13 @@ static void dynamic_quantize_f32_f32_u8_u8_0_a(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a_row_ = rest_0_ % A_rows_;
-        const int64_t rest_1_ = rest_0_ / A_rows_;
-        int64_t c = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
@@ -102,7 +101,7 @@ static void dynamic_quantize_f32_f32_u8_u8_0_a(void *context_, int64_t part_)
 
 static void dynamic_quantize_f32_f32_u8_u8_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_dynamic_quantize_f32_f32_u8_u8 *const call_ = context_;
+    const dynamic_quantize_f32_f32_u8_u8_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const scales = call_->scales;
     const uint8_t *const zps = call_->zps;
@@ -129,14 +128,13 @@ static void dynamic_quantize_f32_f32_u8_u8_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a = rest_0_ % A_inner_;
-        const int64_t rest_1_ = rest_0_ / A_inner_;
-        int64_t a_row_ = rest_1_ % A_rows_;
-        const int64_t rest_2_ = rest_1_ / A_rows_;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a = rest_1_ % A_inner_;
+        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t a_row_ = rest_2_ % A_rows_;
+        const int64_t rest_3_ = rest_2_ / A_rows_;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -186,9 +184,9 @@ void OPWRIGHT_STEPS(dynamic_quantize_f32_f32_u8_u8)(
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes))
 {
-    opwright_call_of_dynamic_quantize_f32_f32_u8_u8 call_ = {src, scales, zps, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    dynamic_quantize_f32_f32_u8_u8_call_ call_ = {src, scales, zps, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {dynamic_quantize_f32_f32_u8_u8_0_a, dynamic_quantize_f32_f32_u8_u8_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

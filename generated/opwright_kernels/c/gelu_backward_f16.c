@@ -25,11 +25,11 @@ typedef struct {
     const opwright_gelu_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_gelu_backward_f16;
+} gelu_backward_f16_call_;
 
 static void gelu_backward_f16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_gelu_backward_f16 *const call_ = context_;
+    const gelu_backward_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
@@ -50,8 +50,7 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -136,9 +135,9 @@ void OPWRIGHT_STEPS(gelu_backward_f16)(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_gelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_gelu_backward_sizes))
 {
-    opwright_call_of_gelu_backward_f16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    gelu_backward_f16_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, gelu_backward_f16_0_x, &call_);
     }

@@ -4,7 +4,7 @@
 //
 // GenIndex: src bf16, dst s32; values in s64.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[b, c, a] = c
 // for all b < B, c < C, a < A.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_gen_index_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_gen_index_bf16_s32;
+} gen_index_bf16_s32_call_;
 
 static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
 {
-    const opwright_call_of_gen_index_bf16_s32 *const call_ = context_;
+    const gen_index_bf16_s32_call_ *const call_ = context_;
     int32_t *const dst = call_->dst;
     const opwright_gen_index_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -40,14 +40,13 @@ static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a_row_ = rest_0_ % A_rows_;
-        const int64_t rest_1_ = rest_0_ / A_rows_;
-        int64_t c = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        int64_t c = rest_2_ % C;
+        const int64_t rest_3_ = rest_2_ / C;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
@@ -87,7 +86,7 @@ static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
 
 static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_gen_index_bf16_s32 *const call_ = context_;
+    const gen_index_bf16_s32_call_ *const call_ = context_;
     int32_t *const dst = call_->dst;
     const opwright_gen_index_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -106,14 +105,13 @@ static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a = rest_0_ % A_inner_;
-        const int64_t rest_1_ = rest_0_ / A_inner_;
-        int64_t a_row_ = rest_1_ % A_rows_;
-        const int64_t rest_2_ = rest_1_ / A_rows_;
-        int64_t b = rest_2_ % B_inner_;
-        const int64_t rest_3_ = rest_2_ / B_inner_;
-        int64_t b_row_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a = rest_1_ % A_inner_;
+        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t a_row_ = rest_2_ % A_rows_;
+        const int64_t rest_3_ = rest_2_ / A_rows_;
+        int64_t b = rest_3_ % B_inner_;
+        int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -153,9 +151,9 @@ static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(gen_index_bf16_s32)(
     const opwright_bf16 *src,
     int32_t *dst,
-    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_gen_index_sizes))
 {
-    opwright_call_of_gen_index_bf16_s32 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    gen_index_bf16_s32_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {gen_index_bf16_s32_0_a, gen_index_bf16_s32_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

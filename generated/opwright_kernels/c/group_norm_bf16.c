@@ -26,11 +26,11 @@ typedef struct {
     const opwright_group_norm_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_group_norm_bf16;
+} group_norm_bf16_call_;
 
 static void group_norm_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_group_norm_bf16 *const call_ = context_;
+    const group_norm_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
@@ -66,8 +66,7 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
     const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t g = task_ % G;
-        const int64_t rest_0_ = task_ / G;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / G;
         float total = 0.0f;
         float mean_sum_ = 0.0f;
         float spread = 0.0f;
@@ -158,7 +157,7 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
 
 static void group_norm_bf16_0_g(void *context_, int64_t part_)
 {
-    const opwright_call_of_group_norm_bf16 *const call_ = context_;
+    const group_norm_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
@@ -200,8 +199,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
     const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
         for (int64_t g = begin_; g < end_; ++g) {
@@ -555,7 +553,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
 
 static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
 {
-    const opwright_call_of_group_norm_bf16 *const call_ = context_;
+    const group_norm_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
@@ -945,9 +943,9 @@ void OPWRIGHT_STEPS(group_norm_bf16)(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_group_norm_sizes))
 {
-    opwright_call_of_group_norm_bf16 call_ = {src, gamma, beta, dst, mean, variance, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    group_norm_bf16_call_ call_ = {src, gamma, beta, dst, mean, variance, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {group_norm_bf16_0_x, group_norm_bf16_0_g, group_norm_bf16_0_g_k_};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

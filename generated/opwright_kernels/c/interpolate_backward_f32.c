@@ -29,11 +29,11 @@ typedef struct {
     const opwright_interpolate_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_interpolate_backward_f32;
+} interpolate_backward_f32_call_;
 
 static void interpolate_backward_f32_0_t(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
@@ -60,16 +60,15 @@ static void interpolate_backward_f32_0_t(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t t_h_ = rest_0_ % W_h_;
-        const int64_t rest_1_ = rest_0_ / W_h_;
-        int64_t t_d_ = rest_1_ % W_d_;
-        const int64_t rest_2_ = rest_1_ / W_d_;
-        int64_t o_w_ = rest_2_ % O_w_;
-        const int64_t rest_3_ = rest_2_ / O_w_;
-        int64_t o_h_ = rest_3_ % O_h_;
-        const int64_t rest_4_ = rest_3_ / O_h_;
-        int64_t o_d_ = rest_4_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t t_h_ = rest_1_ % W_h_;
+        const int64_t rest_2_ = rest_1_ / W_h_;
+        int64_t t_d_ = rest_2_ % W_d_;
+        const int64_t rest_3_ = rest_2_ / W_d_;
+        int64_t o_w_ = rest_3_ % O_w_;
+        const int64_t rest_4_ = rest_3_ / O_w_;
+        int64_t o_h_ = rest_4_ % O_h_;
+        int64_t o_d_ = rest_4_ / O_h_;
         int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
         int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
@@ -136,7 +135,7 @@ static void interpolate_backward_f32_0_t(void *context_, int64_t part_)
 
 static void interpolate_backward_f32_1_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -178,8 +177,7 @@ static void interpolate_backward_f32_1_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -311,7 +309,7 @@ static void interpolate_backward_f32_1_o(void *context_, int64_t part_)
 
 static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -355,8 +353,7 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
@@ -561,7 +558,7 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
 
 static void interpolate_backward_f32_1_diff_src_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_backward_f32 *const call_ = context_;
+    const interpolate_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
@@ -604,8 +601,7 @@ static void interpolate_backward_f32_1_diff_src_X_(void *context_, int64_t part_
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -747,9 +743,9 @@ void OPWRIGHT_STEPS(interpolate_backward_f32)(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_interpolate_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_backward_sizes))
 {
-    opwright_call_of_interpolate_backward_f32 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    interpolate_backward_f32_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, interpolate_backward_f32_0_t, &call_);
     }

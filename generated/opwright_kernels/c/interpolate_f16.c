@@ -27,11 +27,11 @@ typedef struct {
     const opwright_interpolate_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_interpolate_f16;
+} interpolate_f16_call_;
 
 static void interpolate_f16_0_t(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_f16 *const call_ = context_;
+    const interpolate_f16_call_ *const call_ = context_;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
@@ -58,16 +58,15 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t t_h_ = rest_0_ % W_h_;
-        const int64_t rest_1_ = rest_0_ / W_h_;
-        int64_t t_d_ = rest_1_ % W_d_;
-        const int64_t rest_2_ = rest_1_ / W_d_;
-        int64_t o_w_ = rest_2_ % O_w_;
-        const int64_t rest_3_ = rest_2_ / O_w_;
-        int64_t o_h_ = rest_3_ % O_h_;
-        const int64_t rest_4_ = rest_3_ / O_h_;
-        int64_t o_d_ = rest_4_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t t_h_ = rest_1_ % W_h_;
+        const int64_t rest_2_ = rest_1_ / W_h_;
+        int64_t t_d_ = rest_2_ % W_d_;
+        const int64_t rest_3_ = rest_2_ / W_d_;
+        int64_t o_w_ = rest_3_ % O_w_;
+        const int64_t rest_4_ = rest_3_ / O_w_;
+        int64_t o_h_ = rest_4_ % O_h_;
+        int64_t o_d_ = rest_4_ / O_h_;
         int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
         int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
@@ -143,7 +142,7 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
 
 static void interpolate_f16_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_f16 *const call_ = context_;
+    const interpolate_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
@@ -189,14 +188,13 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t o_w_ = rest_0_ % O_w_;
-        const int64_t rest_1_ = rest_0_ / O_w_;
-        int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
-        int64_t o_d_ = rest_2_ % O_d_;
-        const int64_t rest_3_ = rest_2_ / O_d_;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_w_ = rest_1_ % O_w_;
+        const int64_t rest_2_ = rest_1_ / O_w_;
+        int64_t o_h_ = rest_2_ % O_h_;
+        const int64_t rest_3_ = rest_2_ / O_h_;
+        int64_t o_d_ = rest_3_ % O_d_;
+        int64_t n = rest_3_ / O_d_;
         int64_t whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
         int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
@@ -722,7 +720,7 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
 
 static void interpolate_f16_1_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_interpolate_f16 *const call_ = context_;
+    const interpolate_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
@@ -770,14 +768,13 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        int64_t o_d_ = rest_1_ % O_d_;
-        const int64_t rest_2_ = rest_1_ / O_d_;
-        int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t o_d_ = rest_2_ % O_d_;
+        const int64_t rest_3_ = rest_2_ / O_d_;
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
         int64_t whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
         int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
@@ -1332,9 +1329,9 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(interpolate_f16)(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_sizes))
 {
-    opwright_call_of_interpolate_f16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    interpolate_f16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, interpolate_f16_0_t, &call_);
     }

@@ -30,11 +30,11 @@ typedef struct {
     const opwright_layer_norm_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_layer_norm_backward_f32;
+} layer_norm_backward_f32_call_;
 
 static void layer_norm_backward_f32_0_b(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     const float *const variance = call_->variance;
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -49,8 +49,7 @@ static void layer_norm_backward_f32_0_b(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t b_row_ = rest_0_;
+        const int64_t b_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
@@ -69,7 +68,7 @@ static void layer_norm_backward_f32_0_b(void *context_, int64_t part_)
 
 static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -95,8 +94,7 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t c_row_ = rest_0_;
+        const int64_t c_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
         const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
@@ -396,7 +394,7 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
 
 static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -421,8 +419,7 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C_inner_;
-        const int64_t rest_0_ = task_ / C_inner_;
-        const int64_t c_row_ = rest_0_;
+        const int64_t c_row_ = task_ / C_inner_;
         const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
         const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
         if (!diff_gamma_absent_) {
@@ -487,7 +484,7 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
 
 static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -514,8 +511,7 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t b = task_ % B_inner_;
-        const int64_t rest_0_ = task_ / B_inner_;
-        const int64_t b_row_ = rest_0_;
+        const int64_t b_row_ = task_ / B_inner_;
         const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
@@ -609,7 +605,7 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
 
 static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
@@ -639,8 +635,7 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t b_row_ = rest_0_;
+        const int64_t b_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
@@ -983,7 +978,7 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
 
 static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_layer_norm_backward_f32 *const call_ = context_;
+    const layer_norm_backward_f32_call_ *const call_ = context_;
     float *const diff_gamma = call_->diff_gamma;
     float *const diff_beta = call_->diff_beta;
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
@@ -1002,8 +997,7 @@ static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t c_row_ = rest_0_;
+        const int64_t c_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
         const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C);
@@ -1047,9 +1041,9 @@ void OPWRIGHT_STEPS(layer_norm_backward_f32)(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_backward_sizes))
 {
-    opwright_call_of_layer_norm_backward_f32 call_ = {src, diff_dst, mean, variance, gamma, beta, diff_src, diff_gamma, diff_beta, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    layer_norm_backward_f32_call_ call_ = {src, diff_dst, mean, variance, gamma, beta, diff_src, diff_gamma, diff_beta, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, layer_norm_backward_f32_0_b, &call_);
     }

@@ -19,11 +19,11 @@ typedef struct {
     const opwright_log_softmax_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_log_softmax_f16;
+} log_softmax_f16_call_;
 
 static void log_softmax_f16_0_a(void *context_, int64_t part_)
 {
-    const opwright_call_of_log_softmax_f16 *const call_ = context_;
+    const log_softmax_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_log_softmax_sizes *const sizes_ = call_->sizes_;
@@ -49,12 +49,11 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t a_row_ = rest_0_ % A_rows_;
-        const int64_t rest_1_ = rest_0_ / A_rows_;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
@@ -321,7 +320,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
 
 static void log_softmax_f16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_log_softmax_f16 *const call_ = context_;
+    const log_softmax_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_log_softmax_sizes *const sizes_ = call_->sizes_;
@@ -343,12 +342,11 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t a = first_task_ % A_inner_;
-        const int64_t rest_0_ = first_task_ / A_inner_;
-        int64_t a_row_ = rest_0_ % A_rows_;
-        const int64_t rest_1_ = rest_0_ / A_rows_;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / A_inner_;
+        int64_t a_row_ = rest_1_ % A_rows_;
+        const int64_t rest_2_ = rest_1_ / A_rows_;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
@@ -434,9 +432,9 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(log_softmax_f16)(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_softmax_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_log_softmax_sizes))
 {
-    opwright_call_of_log_softmax_f16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    log_softmax_f16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {log_softmax_f16_0_a, log_softmax_f16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

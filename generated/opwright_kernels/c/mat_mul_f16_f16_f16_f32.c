@@ -20,11 +20,11 @@ typedef struct {
     const opwright_mat_mul_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_mat_mul_f16_f16_f16_f32;
+} mat_mul_f16_f16_f16_f32_call_;
 
 static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f16_f16_f16_f32 *const call_ = context_;
+    const mat_mul_f16_f16_f16_f32_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -47,12 +47,11 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t n = first_task_ % N;
-        const int64_t rest_0_ = first_task_ / N;
-        int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / N;
+        int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
@@ -97,7 +96,7 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
 
 static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f16_f16_f16_f32 *const call_ = context_;
+    const mat_mul_f16_f16_f16_f32_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -121,12 +120,11 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t n = rest_0_ % N;
-        const int64_t rest_1_ = rest_0_ / N;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t n = rest_1_ % N;
+        const int64_t rest_2_ = rest_1_ / N;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, M);
@@ -169,7 +167,7 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
 
 static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f16_f16_f16_f32 *const call_ = context_;
+    const mat_mul_f16_f16_f16_f32_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const weights = call_->weights;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -193,12 +191,11 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N);
@@ -347,7 +344,7 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
 // Of neighbouring cells of sums, whose sums have just been made.
 static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f16_f16_f16_f32 *const call_ = context_;
+    const mat_mul_f16_f16_f16_f32_call_ *const call_ = context_;
     const opwright_f16 *const bias = call_->bias;
     float *const dst = call_->dst;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -366,10 +363,9 @@ static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t ce
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N);
         const int64_t task_ = (cell_ + at_) / N;
         const int64_t m = task_ % M;
-        const int64_t rest_0_ = task_ / M;
-        const int64_t b = rest_0_ % B_inner_;
-        const int64_t rest_1_ = rest_0_ / B_inner_;
-        const int64_t b_row_ = rest_1_;
+        const int64_t rest_1_ = task_ / M;
+        const int64_t b = rest_1_ % B_inner_;
+        const int64_t b_row_ = rest_1_ / B_inner_;
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         for (int64_t n = begin_; n < end_; n += block_) {
             const int64_t n_ = opwright_min(block_, end_ - n);
@@ -389,7 +385,7 @@ static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t ce
 
 static void mat_mul_f16_f16_f16_f32_1_n(void *context_, int64_t part_)
 {
-    const opwright_call_of_mat_mul_f16_f16_f16_f32 *const call_ = context_;
+    const mat_mul_f16_f16_f16_f32_call_ *const call_ = context_;
     const opwright_f16 *const bias = call_->bias;
     float *const dst = call_->dst;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
@@ -410,12 +406,11 @@ static void mat_mul_f16_f16_f16_f32_1_n(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t m = rest_0_ % M;
-        const int64_t rest_1_ = rest_0_ / M;
-        int64_t b = rest_1_ % B_inner_;
-        const int64_t rest_2_ = rest_1_ / B_inner_;
-        int64_t b_row_ = rest_2_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t m = rest_1_ % M;
+        const int64_t rest_2_ = rest_1_ / M;
+        int64_t b = rest_2_ % B_inner_;
+        int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N);
@@ -455,9 +450,9 @@ void OPWRIGHT_STEPS(mat_mul_f16_f16_f16_f32)(
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes))
 {
-    opwright_call_of_mat_mul_f16_f16_f16_f32 call_ = {src, weights, bias, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    mat_mul_f16_f16_f16_f32_call_ call_ = {src, weights, bias, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         const opwright_product *const product_ = &sizes_->products_[0];
         if (product_->run != 0) {

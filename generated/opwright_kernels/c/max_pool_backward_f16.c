@@ -20,11 +20,11 @@ typedef struct {
     const opwright_max_pool_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_max_pool_backward_f16;
+} max_pool_backward_f16_call_;
 
 static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_max_pool_backward_f16 *const call_ = context_;
+    const max_pool_backward_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
@@ -74,8 +74,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
@@ -344,7 +343,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
 
 static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_max_pool_backward_f16 *const call_ = context_;
+    const max_pool_backward_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
@@ -393,8 +392,7 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
@@ -492,7 +490,7 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
 
 static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_max_pool_backward_f16 *const call_ = context_;
+    const max_pool_backward_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
@@ -541,8 +539,7 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
-        const int64_t rest_0_ = task_ / C;
-        const int64_t n = rest_0_;
+        const int64_t n = task_ / C;
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
@@ -623,9 +620,9 @@ void OPWRIGHT_STEPS(max_pool_backward_f16)(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_max_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_max_pool_backward_sizes))
 {
-    opwright_call_of_max_pool_backward_f16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    max_pool_backward_f16_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {max_pool_backward_f16_0_c, max_pool_backward_f16_0_o, max_pool_backward_f16_0_diff_src_X_};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

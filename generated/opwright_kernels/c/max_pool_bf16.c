@@ -4,7 +4,7 @@
 //
 // MaxPool: src bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[n, c, o] max= src[n, c, o * S + k * D - PB]
 // for all n < N, c < C, o < O, k < K.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_max_pool_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_max_pool_bf16;
+} max_pool_bf16_call_;
 
 static void max_pool_bf16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_max_pool_bf16 *const call_ = context_;
+    const max_pool_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
@@ -64,14 +64,13 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t o_w_ = rest_0_ % O_w_;
-        const int64_t rest_1_ = rest_0_ / O_w_;
-        int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
-        int64_t o_d_ = rest_2_ % O_d_;
-        const int64_t rest_3_ = rest_2_ / O_d_;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_w_ = rest_1_ % O_w_;
+        const int64_t rest_2_ = rest_1_ / O_w_;
+        int64_t o_h_ = rest_2_ % O_h_;
+        const int64_t rest_3_ = rest_2_ / O_h_;
+        int64_t o_d_ = rest_3_ % O_d_;
+        int64_t n = rest_3_ / O_d_;
         int64_t k_w_end_0_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
         int64_t k_w_end_1_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
         int64_t k_h_end_0_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
@@ -212,7 +211,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
 
 static void max_pool_bf16_0_o(void *context_, int64_t part_)
 {
-    const opwright_call_of_max_pool_bf16 *const call_ = context_;
+    const max_pool_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
@@ -255,14 +254,13 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t o_h_ = rest_0_ % O_h_;
-        const int64_t rest_1_ = rest_0_ / O_h_;
-        int64_t o_d_ = rest_1_ % O_d_;
-        const int64_t rest_2_ = rest_1_ / O_d_;
-        int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t o_d_ = rest_2_ % O_d_;
+        const int64_t rest_3_ = rest_2_ / O_d_;
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
         int64_t k_h_end_0_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
         int64_t k_h_end_1_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
         int64_t k_d_end_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
@@ -327,9 +325,9 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(max_pool_bf16)(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_max_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_max_pool_sizes))
 {
-    opwright_call_of_max_pool_bf16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    max_pool_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {max_pool_bf16_0_c, max_pool_bf16_0_o};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -4,7 +4,7 @@
 //
 // Multiply: src_0 bf16, src_1 bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[x] = src_0[x] * src_1[x]
 // for all x < X.
 
@@ -18,11 +18,11 @@ typedef struct {
     const opwright_multiply_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_multiply_bf16;
+} multiply_bf16_call_;
 
 static void multiply_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_multiply_bf16 *const call_ = context_;
+    const multiply_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src_0 = call_->src_0;
     const opwright_bf16 *const src_1 = call_->src_1;
     opwright_bf16 *const dst = call_->dst;
@@ -39,8 +39,7 @@ static void multiply_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -67,9 +66,9 @@ void OPWRIGHT_STEPS(multiply_bf16)(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes))
 {
-    opwright_call_of_multiply_bf16 call_ = {src_0, src_1, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    multiply_bf16_call_ call_ = {src_0, src_1, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, multiply_bf16_0_x, &call_);
     }

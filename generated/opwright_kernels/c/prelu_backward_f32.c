@@ -23,11 +23,11 @@ typedef struct {
     const opwright_prelu_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_prelu_backward_f32;
+} prelu_backward_f32_call_;
 
 static void prelu_backward_f32_0_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
@@ -66,14 +66,13 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_h_ = rest_0_ % I_h_;
-        const int64_t rest_1_ = rest_0_ / I_h_;
-        int64_t i_d_ = rest_1_ % I_d_;
-        const int64_t rest_2_ = rest_1_ / I_d_;
-        int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
@@ -110,7 +109,7 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
@@ -149,14 +148,13 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_w_ = rest_0_ % I_w_;
-        const int64_t rest_1_ = rest_0_ / I_w_;
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
-        int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_w_ = rest_1_ % I_w_;
+        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t i_h_ = rest_2_ % I_h_;
+        const int64_t rest_3_ = rest_2_ / I_h_;
+        int64_t i_d_ = rest_3_ % I_d_;
+        int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -193,7 +191,7 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_1_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
@@ -259,7 +257,7 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
@@ -325,7 +323,7 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -347,14 +345,13 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_h_ = rest_0_ % I_h_;
-        const int64_t rest_1_ = rest_0_ / I_h_;
-        int64_t i_d_ = rest_1_ % I_d_;
-        const int64_t rest_2_ = rest_1_ / I_d_;
-        int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
@@ -392,7 +389,7 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 
 static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -414,14 +411,13 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_w_ = rest_0_ % I_w_;
-        const int64_t rest_1_ = rest_0_ / I_w_;
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
-        int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_w_ = rest_1_ % I_w_;
+        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t i_h_ = rest_2_ % I_h_;
+        const int64_t rest_3_ = rest_2_ / I_h_;
+        int64_t i_d_ = rest_3_ % I_d_;
+        int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -460,7 +456,7 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 
 static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -482,14 +478,13 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t diff_slope_X__h_ = rest_0_ % SI_h_;
-        const int64_t rest_1_ = rest_0_ / SI_h_;
-        int64_t diff_slope_X__d_ = rest_1_ % SI_d_;
-        const int64_t rest_2_ = rest_1_ / SI_d_;
-        int64_t diff_slope_C_ = rest_2_ % SC;
-        const int64_t rest_3_ = rest_2_ / SC;
-        int64_t diff_slope_N_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
+        const int64_t rest_2_ = rest_1_ / SI_h_;
+        int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
+        const int64_t rest_3_ = rest_2_ / SI_d_;
+        int64_t diff_slope_C_ = rest_3_ % SC;
+        int64_t diff_slope_N_ = rest_3_ / SC;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
@@ -527,7 +522,7 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 
 static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_backward_f32 *const call_ = context_;
+    const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
@@ -549,14 +544,13 @@ static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t diff_slope_X__w_ = rest_0_ % SI_w_;
-        const int64_t rest_1_ = rest_0_ / SI_w_;
-        int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
-        const int64_t rest_2_ = rest_1_ / SI_h_;
-        int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
-        const int64_t rest_3_ = rest_2_ / SI_d_;
-        int64_t diff_slope_N_ = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t diff_slope_X__w_ = rest_1_ % SI_w_;
+        const int64_t rest_2_ = rest_1_ / SI_w_;
+        int64_t diff_slope_X__h_ = rest_2_ % SI_h_;
+        const int64_t rest_3_ = rest_2_ / SI_h_;
+        int64_t diff_slope_X__d_ = rest_3_ % SI_d_;
+        int64_t diff_slope_N_ = rest_3_ / SI_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, SC);
@@ -599,9 +593,9 @@ void OPWRIGHT_STEPS(prelu_backward_f32)(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_backward_sizes))
 {
-    opwright_call_of_prelu_backward_f32 call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    prelu_backward_f32_call_ call_ = {src, slope, diff_dst, diff_src, diff_slope, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_0_i, prelu_backward_f32_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

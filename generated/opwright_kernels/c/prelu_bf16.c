@@ -4,7 +4,7 @@
 //
 // PReLU: src bf16, slope bf16, dst bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[n, c, i] = select(src[n, c, i] >= 0, src[n, c, i], slope[min(n, SN - 1), min(c, SC - 1), min(i, SI - 1)] *
 //         src[n, c, i])
 // for all n < N, c < C, i < I.
@@ -19,11 +19,11 @@ typedef struct {
     const opwright_prelu_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_prelu_bf16;
+} prelu_bf16_call_;
 
 static void prelu_bf16_0_i(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_bf16 *const call_ = context_;
+    const prelu_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const slope = call_->slope;
     opwright_bf16 *const dst = call_->dst;
@@ -62,14 +62,13 @@ static void prelu_bf16_0_i(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_h_ = rest_0_ % I_h_;
-        const int64_t rest_1_ = rest_0_ / I_h_;
-        int64_t i_d_ = rest_1_ % I_d_;
-        const int64_t rest_2_ = rest_1_ / I_d_;
-        int64_t c = rest_2_ % C;
-        const int64_t rest_3_ = rest_2_ / C;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_h_ = rest_1_ % I_h_;
+        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t i_d_ = rest_2_ % I_d_;
+        const int64_t rest_3_ = rest_2_ / I_d_;
+        int64_t c = rest_3_ % C;
+        int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
@@ -117,7 +116,7 @@ static void prelu_bf16_0_i(void *context_, int64_t part_)
 
 static void prelu_bf16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_prelu_bf16 *const call_ = context_;
+    const prelu_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const slope = call_->slope;
     opwright_bf16 *const dst = call_->dst;
@@ -156,14 +155,13 @@ static void prelu_bf16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_0_ = first_task_ / blocks_;
-        int64_t i_w_ = rest_0_ % I_w_;
-        const int64_t rest_1_ = rest_0_ / I_w_;
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
-        int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        int64_t n = rest_3_;
+        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t i_w_ = rest_1_ % I_w_;
+        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t i_h_ = rest_2_ % I_h_;
+        const int64_t rest_3_ = rest_2_ / I_h_;
+        int64_t i_d_ = rest_3_ % I_d_;
+        int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
@@ -213,9 +211,9 @@ void OPWRIGHT_STEPS(prelu_bf16)(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_sizes))
 {
-    opwright_call_of_prelu_bf16 call_ = {src, slope, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    prelu_bf16_call_ call_ = {src, slope, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {prelu_bf16_0_i, prelu_bf16_0_c};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

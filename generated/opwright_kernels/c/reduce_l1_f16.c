@@ -4,7 +4,7 @@
 //
 // ReduceL1: src f16, dst f16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[k, 0] += abs(src[k, r])
 // for all k < K, r < R.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_reduce_l1_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_reduce_l1_f16;
+} reduce_l1_f16_call_;
 
 static void reduce_l1_f16_0_r(void *context_, int64_t part_)
 {
-    const opwright_call_of_reduce_l1_f16 *const call_ = context_;
+    const reduce_l1_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_reduce_l1_sizes *const sizes_ = call_->sizes_;
@@ -38,8 +38,7 @@ static void reduce_l1_f16_0_r(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t k = task_ % K_inner_;
-        const int64_t rest_0_ = task_ / K_inner_;
-        const int64_t k_row_ = rest_0_;
+        const int64_t k_row_ = task_ / K_inner_;
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         float dst_sum_ = 0.0f;
@@ -71,7 +70,7 @@ static void reduce_l1_f16_0_r(void *context_, int64_t part_)
 
 static void reduce_l1_f16_0_k(void *context_, int64_t part_)
 {
-    const opwright_call_of_reduce_l1_f16 *const call_ = context_;
+    const reduce_l1_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     opwright_f16 *const dst = call_->dst;
     const opwright_reduce_l1_sizes *const sizes_ = call_->sizes_;
@@ -90,8 +89,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t k_row_ = rest_0_;
+        const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
@@ -242,9 +240,9 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(reduce_l1_f16)(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_l1_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_reduce_l1_sizes))
 {
-    opwright_call_of_reduce_l1_f16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    reduce_l1_f16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {reduce_l1_f16_0_r, reduce_l1_f16_0_k};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -18,11 +18,11 @@ typedef struct {
     const opwright_reduce_l2_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_reduce_l2_bf16;
+} reduce_l2_bf16_call_;
 
 static void reduce_l2_bf16_0_r(void *context_, int64_t part_)
 {
-    const opwright_call_of_reduce_l2_bf16 *const call_ = context_;
+    const reduce_l2_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     const opwright_reduce_l2_sizes *const sizes_ = call_->sizes_;
@@ -39,8 +39,7 @@ static void reduce_l2_bf16_0_r(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t k = task_ % K_inner_;
-        const int64_t rest_0_ = task_ / K_inner_;
-        const int64_t k_row_ = rest_0_;
+        const int64_t k_row_ = task_ / K_inner_;
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         float total = 0.0f;
@@ -72,7 +71,7 @@ static void reduce_l2_bf16_0_r(void *context_, int64_t part_)
 
 static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
 {
-    const opwright_call_of_reduce_l2_bf16 *const call_ = context_;
+    const reduce_l2_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     opwright_bf16 *const dst = call_->dst;
     const opwright_reduce_l2_sizes *const sizes_ = call_->sizes_;
@@ -91,8 +90,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t k_row_ = rest_0_;
+        const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
@@ -245,9 +243,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(reduce_l2_bf16)(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_l2_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_reduce_l2_sizes))
 {
-    opwright_call_of_reduce_l2_bf16 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    reduce_l2_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {reduce_l2_bf16_0_r, reduce_l2_bf16_0_k};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

@@ -4,7 +4,7 @@
 //
 // ReLUBackward: src bf16, diff_dst bf16, diff_src bf16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     diff_src[x] = select(src[x] > 0, diff_dst[x], 0) (where use_dst is true)
 //     diff_src[x] = select(src[x] > 0, diff_dst[x], 0) (where use_dst is false)
 // for all x < X.
@@ -19,11 +19,11 @@ typedef struct {
     const opwright_relu_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_relu_backward_bf16;
+} relu_backward_bf16_call_;
 
 static void relu_backward_bf16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_relu_backward_bf16 *const call_ = context_;
+    const relu_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
@@ -41,8 +41,7 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
@@ -59,7 +58,7 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
+                    diff_src_row_[i_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
@@ -75,7 +74,7 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
+                    diff_src_row_[i_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
@@ -87,9 +86,9 @@ void OPWRIGHT_STEPS(relu_backward_bf16)(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_relu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_relu_backward_sizes))
 {
-    opwright_call_of_relu_backward_bf16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    relu_backward_bf16_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, relu_backward_bf16_0_x, &call_);
     }

@@ -19,11 +19,11 @@ typedef struct {
     const opwright_rms_norm_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_rms_norm_f16_f32_f16;
+} rms_norm_f16_f32_f16_call_;
 
 static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
 {
-    const opwright_call_of_rms_norm_f16_f32_f16 *const call_ = context_;
+    const rms_norm_f16_f32_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const float *const gamma = call_->gamma;
     opwright_f16 *const dst = call_->dst;
@@ -45,8 +45,7 @@ static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t b = task_ % B_inner_;
-        const int64_t rest_0_ = task_ / B_inner_;
-        const int64_t b_row_ = rest_0_;
+        const int64_t b_row_ = task_ / B_inner_;
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         float total = 0.0f;
@@ -97,7 +96,7 @@ static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
 
 static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
 {
-    const opwright_call_of_rms_norm_f16_f32_f16 *const call_ = context_;
+    const rms_norm_f16_f32_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const float *const gamma = call_->gamma;
     opwright_f16 *const dst = call_->dst;
@@ -122,8 +121,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t b_row_ = rest_0_;
+        const int64_t b_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -295,9 +293,9 @@ void OPWRIGHT_STEPS(rms_norm_f16_f32_f16)(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes))
 {
-    opwright_call_of_rms_norm_f16_f32_f16 call_ = {src, gamma, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    rms_norm_f16_f32_f16_call_ call_ = {src, gamma, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {rms_norm_f16_f32_f16_0_c, rms_norm_f16_f32_f16_0_b};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);

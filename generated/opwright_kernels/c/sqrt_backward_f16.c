@@ -4,7 +4,7 @@
 //
 // SqrtBackward: src f16, diff_dst f16, diff_src f16; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     diff_src[x] = diff_dst[x] / (2 * src[x]) (where use_dst is true)
 //     diff_src[x] = diff_dst[x] / (2 * sqrt(src[x])) (where use_dst is false)
 // for all x < X.
@@ -19,11 +19,11 @@ typedef struct {
     const opwright_sqrt_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_sqrt_backward_f16;
+} sqrt_backward_f16_call_;
 
 static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_sqrt_backward_f16 *const call_ = context_;
+    const sqrt_backward_f16_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
     const opwright_f16 *const diff_dst = call_->diff_dst;
     opwright_f16 *const diff_src = call_->diff_src;
@@ -41,8 +41,7 @@ static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
@@ -83,9 +82,9 @@ void OPWRIGHT_STEPS(sqrt_backward_f16)(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_backward_sizes))
 {
-    opwright_call_of_sqrt_backward_f16 call_ = {src, diff_dst, diff_src, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    sqrt_backward_f16_call_ call_ = {src, diff_dst, diff_src, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, sqrt_backward_f16_0_x, &call_);
     }

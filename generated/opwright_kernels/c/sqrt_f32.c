@@ -4,7 +4,7 @@
 //
 // Sqrt: src f32, dst f32; values in f32.
 //
-// Computes step by step, each for all values of its letters, which run from 0,
+// Computes, with letters from 0,
 //     dst[x] = sqrt(src[x])
 // for all x < X.
 
@@ -17,11 +17,11 @@ typedef struct {
     const opwright_sqrt_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
-} opwright_call_of_sqrt_f32;
+} sqrt_f32_call_;
 
 static void sqrt_f32_0_x(void *context_, int64_t part_)
 {
-    const opwright_call_of_sqrt_f32 *const call_ = context_;
+    const sqrt_f32_call_ *const call_ = context_;
     const float *const src = call_->src;
     float *const dst = call_->dst;
     const opwright_sqrt_sizes *const sizes_ = call_->sizes_;
@@ -36,8 +36,7 @@ static void sqrt_f32_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t at_ = task_ % blocks_;
-        const int64_t rest_0_ = task_ / blocks_;
-        const int64_t x_row_ = rest_0_;
+        const int64_t x_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -60,9 +59,9 @@ static void sqrt_f32_0_x(void *context_, int64_t part_)
 void OPWRIGHT_STEPS(sqrt_f32)(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_)
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_sizes))
 {
-    opwright_call_of_sqrt_f32 call_ = {src, dst, sizes_, scratch_, team_ != 0 && team_->workers > 1 ? team_->workers : 1};
+    sqrt_f32_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
         opwright_phase(team_, sqrt_f32_0_x, &call_);
     }

@@ -36,10 +36,16 @@ static inline int64_t opwright_block(int64_t along, int64_t others, int64_t part
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }
 
+// How many parts a phase has.
+static inline int64_t opwright_parts(const opwright_team *team)
+{
+    return team != 0 && team->workers > 1 ? team->workers : 1;
+}
+
 // Runs a phase on a team, or all of it here.
 static inline void opwright_phase(const opwright_team *team, void (*phase)(void *call, int64_t part), void *call)
 {
-    if (team != 0 && team->workers > 1) {
+    if (opwright_parts(team) > 1) {
         team->run(phase, call, team->workers);
     } else {
         phase(call, 0);

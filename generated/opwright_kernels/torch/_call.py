@@ -42,14 +42,18 @@ def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]],
 
 def on_cpu(operation: Operation) -> Kernel:
     """The kernel of an operator for tensors of the CPU."""
-    complete = completed(operation)
+    complete, run = completed(operation), running(operation)
+    return lambda *given, **said: run(*complete(given, said))
+
+
+def running(operation: Operation) -> Kernel:
+    """What runs a call on the CPU: of inputs and attributes by position, and perhaps of memory for the result."""
     names = outputs_of(operation)
     parameters = [info.parameter for info in operation.inputs]
     stepped = hasattr(operation, "outputs")
     firsts, pointwise = [word.inputs[0] for word in words_of(operation)], _is_pointwise(operation)
 
-    def kernel(*given: Any, **said: Any) -> Any:
-        inputs, attributes = complete(given, said)
+    def run(inputs: list[Any], attributes: list[Any], into: Any = None) -> Any:
         try:
             back = None
             if not all(inputs[at] is None or inputs[at].is_contiguous() for at in firsts):
@@ -60,6 +64,9 @@ def on_cpu(operation: Operation) -> Kernel:
                 order = same_order(flat(inputs))
                 inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
             arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)])
+            if into is not None and back is None and order is None:
+                operation.call(arrays, tuple(attributes), array("out", into), None, None)
+                return into
             if stepped and (len(names) > 1 or not _plain(inputs)):
                 return _of_steps(operation, inputs, arrays, attributes, back)
             found = tensor(operation.call(arrays, tuple(attributes), None, None, None))
@@ -69,7 +76,7 @@ def on_cpu(operation: Operation) -> Kernel:
             return found.permute(sorted(range(len(order)), key=order.__getitem__))
         return found.permute(back[names[0]]) if back and names[0] in back else found
 
-    return kernel
+    return run
 
 
 def _is_pointwise(operation: Any) -> bool:
@@ -140,13 +147,18 @@ def elsewhere(operation: Operation) -> Kernel:
     return kernel
 
 
-def shortened(on_cpu: Kernel, general: Any) -> Kernel:
-    """The kernel at the place of autograd: straight to that of the CPU where autograd and tracing ask for nothing."""
+def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
+    """The kernel at the place of autograd: straight to that of the CPU where tracing asks for nothing.
+
+    `recorded` is the same with its gradient noted, without the layers that PyTorch puts around it for all operators.
+    """
 
     def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
-        straight = (keyset & _BELOW).highestPriorityTypeId() == _CPU
-        if straight and not (torch.is_grad_enabled() and _any_requires_grad(*given)):
-            return on_cpu(*given, **said)
+        if (keyset & _BELOW).highestPriorityTypeId() == _CPU:
+            if not (torch.is_grad_enabled() and _any_requires_grad(*given)):
+                return on_cpu(*given, **said)
+            if recorded is not None:
+                return recorded(*given, said)
         return general.call_boxed(keyset, *given, **said)
 
     return kernel

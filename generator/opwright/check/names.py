@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..derive.signature import FAST_NAMES
-from ..emit.scopes import RESERVED_NAMES
+from ..derive.signature import FAST_NAMES, PORTABLE_NAMES
 from ..emit.shared import modules
 from ..language.model import Op
 from ..language.reserved import RESERVED, RESERVED_BY_CALL
@@ -17,7 +16,7 @@ from ..language.types import symbol_of
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Accessed", "Any", "ArrayInfo", "ArrayLike",
-    "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related", "SizeField",
+    "Aten", "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related", "SizeField",
     "StepOperation", "Steps", "VariantInfo", "warnings",
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
@@ -27,7 +26,7 @@ TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `accumulate` is a word of the rows of data types, `count` one of finish. Kernels of steps end their names with `_`.
 ALWAYS_TAKEN = PYTHON_NAMES | {"accumulate"}
-TAKEN = RESERVED_NAMES | ALWAYS_TAKEN | {"count"}
+TAKEN = PORTABLE_NAMES | ALWAYS_TAKEN | {"count"}
 
 
 def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:

@@ -15,6 +15,7 @@ from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
 from .rules import Rule
+from .torch_calls import torch_calls
 
 
 def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
@@ -62,7 +63,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
         declarations.constraints,
         declarations.classes,
     ),
-    (declarations.variant_count, declarations.relations, expressions.symbols),
+    (declarations.variant_count, declarations.relations, torch_calls, expressions.symbols),
     (expressions.expressions,),
     (semantics.semantics, normal_form),
     (expressions.steps,),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from ..derive import missing_axes, step_keys, steps, summed_keys
+from ..derive import missing_axes, step_dtypes, step_keys, steps, summed_keys
 from . import declarations, expressions, names
 from .rules import Rule
+from .torch_calls import torch_calls
 
 STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (declarations.complete, step_keys.counted),
     (names.names, declarations.attributes, step_keys.tensors, summed_keys.declared, declarations.constraints),
-    (declarations.relations, expressions.symbols),
+    (declarations.relations, torch_calls, expressions.symbols),
     (expressions.expressions,),
     (steps.semantics,),
     (summed_keys.used,),
-    (step_keys.dtypes, expressions.steps, missing_axes.of_steps),
+    (step_dtypes.dtypes, expressions.steps, missing_axes.of_steps),
 )

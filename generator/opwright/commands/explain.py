@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,13 @@ def run(options: argparse.Namespace) -> int:
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
     project = shared.project(options)
-    found = explanation(kernels(project), call)
-    gradient = gradient_of(project, found.op)
+    package = kernels(project)
+    found = explanation(package, call)
+    ties = {"gradient": gradient_of(project, found.op), "pytorch": stands_for(package, found.op)}
     if options.json:
-        print(as_json(found, gradient))
+        print(as_json(found, ties))
     else:
-        show(found, gradient, console())
+        show(found, ties, console())
     return 0
 
 
@@ -92,6 +94,15 @@ def gradient_of(project: Project, name: str) -> str:
     return f"none follows: {reason}" if reason else f"derived by: {COMMAND} {name}"
 
 
+def stands_for(package: Any, name: str) -> str:
+    """The operators of PyTorch that an operation stands for, with their conditions; '' where there are none."""
+    operation = next(found for found in package._OPERATIONS.values() if name in (found.name, found.function))
+    return "; ".join(
+        entry.name + "".join(f", {argument} {value}" for argument, value in entry.when.items())
+        for entry in operation.torch
+    )
+
+
 def explanation(package: Any, call: CallText) -> Any:
     """The package's Explanation of a call. A list that is given for an input becomes a vector of int32."""
     function = function_of(package, call.function)
@@ -120,16 +131,17 @@ def _int32(name: str, value: list[int] | list[float]) -> np.ndarray[Any, Any]:
         raise UsageError(f"{name}: its entries must fit into 32 bits, not {value}") from None
 
 
-def as_json(found: Any, gradient: str) -> str:
-    return json.dumps(dataclasses.asdict(found) | {"gradient": gradient}, indent=2)
+def as_json(found: Any, ties: Mapping[str, str]) -> str:
+    return json.dumps({**dataclasses.asdict(found), **ties}, indent=2)
 
 
-def show(found: Any, gradient: str, out: Console) -> None:
+def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
     """On a terminal tables, in a pipe the lines of `str`."""
     if not out.is_terminal:
         say(out, str(found))
-        if gradient:
-            say(out, f"gradient: {gradient}")
+        for title, said in ties.items():
+            if said:
+                say(out, f"{title}: {said}")
         return
     variant = found.variant
     head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
@@ -137,7 +149,7 @@ def show(found: Any, gradient: str, out: Console) -> None:
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
     head += [("sizes", found.specialization)]
     head += [*found.schedules]
-    head += [("gradient", gradient)] if gradient else []
+    head += [(title, said) for title, said in ties.items() if said]
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "kernels not chosen", ("kernels", "because"), found.rejected)

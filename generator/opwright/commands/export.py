@@ -20,13 +20,32 @@ EXAMPLE = "opwright export src/mylib --name kernels   # makes src/mylib/kernels,
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to copy into")
+    parser.add_argument("--c", nargs="*", metavar="OP", help="a C library in source, of these operations or of all")
     parser.add_argument("--name", default=PACKAGE, help=f"the copy's name (default: {PACKAGE})")
     shared.folders(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.c is not None:
+        return _library(options)
     target, name = export(shared.project(options), options.folder, options.name), options.name
     say(console(), f"{target}: import {name}; it needs numpy, cffi and ml_dtypes, and a C compiler at first use")
+    return 0
+
+
+def _library(options: argparse.Namespace) -> int:
+    """Write the C library to the folder, which must not exist yet."""
+    from . import export_c  # loads the specs, which a copy of the package does without
+
+    check_name(options.name)
+    folder: Path = options.folder
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{shown(folder)} exists already; delete it first, or choose another one")
+    try:
+        export_c.export_c(shared.project(options), folder, options.name, options.c)
+    except OSError as error:
+        raise UsageError(f"{shown(folder)} cannot be written: {reason(error)}") from None
+    say(console(), f"{folder}: cmake -S {folder} -B build && cmake --build build && cmake --install build")
     return 0
 
 

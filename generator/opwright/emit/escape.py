@@ -22,6 +22,12 @@ def string_literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
 
 
+def c_string(text: str) -> str:
+    """Text as a string literal of C, whatever its letters."""
+    plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '\\"?' else f"\\{b:03o}" for b in text.encode("utf-8"))
+    return f'"{plain}"'
+
+
 def docstring(text: str) -> str:
     """Spec text inside a Python docstring, which must not end in it."""
     return text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
@@ -65,6 +71,7 @@ def c_comment_line(line: str) -> str:
 # As the templates name them.
 FILTERS: dict[str, Callable[[Any], str]] = {
     "c_comment": c_comment,
+    "c_string": c_string,
     "string_literal": string_literal,
     "docstring": docstring,
     "names": names,

@@ -24,6 +24,7 @@ from . import nodes
 from .arithmetic import c_real
 from .lowering import LANES, Lowered, lowered
 from .nodes import Assign, Binary, Cast, Conditional, Declare, DeclareArray, Expr, For, Index, Name, Stmt
+from .scopes import own_names
 
 FLOAT = DTYPES["f32"].c_type  # what elements of narrower types widen to, and are rounded from
 
@@ -50,21 +51,22 @@ class _Typed:
         self.op, self.row = variant.op, variant.row
         accumulate = DTYPES[self.row["accumulate"]]
         self.real, self.suffix = accumulate.c_type, accumulate.suffix
+        self.own = own_names(self.op)
         finish = self.op.semantics.finish
         self.counts = finish is not None and "count" in expr.names(finish.tree)
 
     def body(self) -> tuple[Stmt, ...]:
         """Constants, then the tasks of a part: one after the other, each a block of cells, a row of them, or one."""
         shared = self.shared
-        part, parts, total = Name("part"), Name("parts"), Name("total")
+        part, parts, total = Name("part"), Name("parts"), Name(self.own["total"])
         after = Binary("+", part, nodes.ONE)
         begin = nodes.call("opwright_share", total, part, parts)
         tasks = (*shared.task_constants, *self.task())
         return (
             *shared.constants,
-            Declare("total", shared.tasks),
-            Declare("task_end", nodes.call("opwright_share", total, after, parts)),
-            For("task", begin, Name("task_end"), tasks),
+            Declare(total.name, shared.tasks),
+            Declare(self.own["task_end"], nodes.call("opwright_share", total, after, parts)),
+            For(self.own["task"], begin, Name(self.own["task_end"]), tasks),
         )
 
     def task(self) -> tuple[Stmt, ...]:
@@ -79,19 +81,20 @@ class _Typed:
         shared, block = self.shared, self.shared.block
         assert block is not None
         assert shared.lane is not None
-        width, begin, lane = nodes.integer(LANES), Name(block.begin), Name("lane")
+        width, begin, lane = nodes.integer(LANES), Name(block.begin), Name(self.own["lane"])
         end = nodes.nested("opwright_min", (Binary("+", begin, width), block.extent))
-        terms = [DeclareArray("terms", "int64_t", LANES, zeroed=True)] if self.counts else []
-        start = Assign(Index(Name("sums"), lane), self.init(), source="semantics.init")
-        update = self.update(Index(Name("sums"), shared.lane), Index(Name("terms"), shared.lane))
+        sums, terms = Name(self.own["sums"]), Name(self.own["terms"])
+        counts = [DeclareArray(terms.name, "int64_t", LANES, zeroed=True)] if self.counts else []
+        start = Assign(Index(sums, lane), self.init(), source="semantics.init")
+        update = self.update(Index(sums, shared.lane), Index(terms, shared.lane))
         cell = Binary("-", Name(block.letter), begin)
-        store = self.store(Index(Name("sums"), cell), Index(Name("terms"), cell))
+        store = self.store(Index(sums, cell), Index(terms, cell))
         body: tuple[Stmt, ...] = (
             Declare(block.end, end),
             *shared.block_constants,
-            DeclareArray("sums", self.real, LANES),
-            *terms,
-            For("lane", nodes.ZERO, width, (start,)),
+            DeclareArray(sums.name, self.real, LANES),
+            *counts,
+            For(lane.name, nodes.ZERO, width, (start,)),
             *self.nest(update),
             For(block.letter, begin, Name(block.end), (store,)),
         )
@@ -99,11 +102,11 @@ class _Typed:
 
     def cell(self) -> tuple[Stmt, ...]:
         """One cell with an accumulator of its own."""
-        total, terms = Name("sum"), Name("terms")
-        counter = [Declare("terms", nodes.ZERO, changes=True)] if self.counts else []
+        total, terms = Name(self.own["sum"]), Name(self.own["terms"])
+        counter = [Declare(terms.name, nodes.ZERO, changes=True)] if self.counts else []
         return (
             *self.shared.block_constants,
-            Declare("sum", self.init(), self.real, changes=True, source="semantics.init"),
+            Declare(total.name, self.init(), self.real, changes=True, source="semantics.init"),
             *counter,
             *self.nest(self.update(total, terms)),
             self.store(total, terms),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..language.expr import names
-from ..language.model import Op, Relation
+from ..language.model import Aten, Op, Relation
 from ..language.types import symbol_kinds
 
 
@@ -40,6 +40,7 @@ class Links:
     states: Mapping[str, str]
     added: Mapping[str, str]
     relations: tuple[RelationView, ...]
+    torch: tuple[Aten, ...]
 
 
 def links(op: Op) -> Links:
@@ -49,6 +50,7 @@ def links(op: Op) -> Links:
         states={a.name or "": a.shape_of for a in op.attributes if a.shape_of},
         added=_added(op),
         relations=tuple(found for relation in op.relations if (found := _relation(relation))),
+        torch=op.torch,
     )
 
 

@@ -22,7 +22,7 @@ from .addresses import Addresses
 from .arithmetic import is_integer_leaf
 from .nodes import Binary, Carried, Declare, Expr, For, If, Index, Name
 from .ranges import Ranges, range_of
-from .scopes import LANE, TASK, Scopes
+from .scopes import LANE, TASK, Scopes, own_names
 
 LANES = 64
 
@@ -115,7 +115,7 @@ class _Lowering:
         """How a task number tells the outer letters, the last one fastest."""
         result = []
         for position, (letter, _) in enumerate(self.tasks):
-            value: Expr = Name("task")
+            value: Expr = Name(own_names(self.op)["task"])
             if inner := extents[position + 1 :]:
                 value = Binary("/", value, nodes.product(inner))
             if position:

@@ -45,6 +45,14 @@ class Literal(Code):
 
 
 @dataclass(frozen=True)
+class Text(Code):
+    """A string of C; its macro makes every letter inert."""
+
+    text: str
+    level: ClassVar[int] = PRIMARY
+
+
+@dataclass(frozen=True)
 class Name(Code):
     name: str
     level: ClassVar[int] = PRIMARY
@@ -133,7 +141,7 @@ class PerAxis(Code):
     level: ClassVar[int] = PRIMARY
 
 
-Expr = Literal | Name | Member | Index | Call | Cast | Unary | Binary | Conditional | PerAxis
+Expr = Literal | Text | Name | Member | Index | Call | Cast | Unary | Binary | Conditional | PerAxis
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,20 @@ class DeclareArray(Code):
     c_type: str
     length: int
     zeroed: bool = False
+
+
+@dataclass(frozen=True)
+class Room(Code):
+    """`c_type name;`, a struct that functions fill: empty, or `plain` where one begins it anew."""
+
+    name: str
+    c_type: str
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Return(Code):
+    """`return;`"""
 
 
 @dataclass(frozen=True)
@@ -203,7 +225,7 @@ class For(Code):
     source: str = field(default="", compare=False)
 
 
-Stmt = Declare | DeclareArray | Assign | Do | If | For
+Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | For
 
 ZERO, ONE = Literal("0"), Literal("1")
 

@@ -22,8 +22,16 @@ from .arithmetic import Quotient, c_affine, c_condition, c_poly, quotient_name, 
 from .nodes import Binary, Conditional, Declare, Expr, Index, Member, Name
 
 FUNCTION, TASK, LANE = 0, 1, 2
-# What kernels declare, or take as a parameter, beside the spec's own names.
-RESERVED_NAMES = PORTABLE_NAMES | frozenset("total task_end task sum sums terms lane".split())
+# What kernels declare beside the spec's own names.
+OWN_NAMES = "total task_end task sum sums terms lane".split()
+
+
+@memoised
+def own_names(op: Op) -> dict[str, str]:
+    """What a kernel calls each of its own variables: another name where the spec has that one."""
+    spec = {tensor.name for tensor in op.tensors} | {dim.symbol for dim in op.dims.values()}
+    spec |= {a.symbol or a.name or "" for a in op.attributes} | op.lets.keys() | op.semantics.ranges.keys()
+    return {name: f"{name}_of_kernel" if name in spec else name for name in OWN_NAMES}
 
 
 class Scopes:
@@ -34,7 +42,7 @@ class Scopes:
         self.expansion = expansion(op, group.name if group else None)
         self.declared: list[list[Declare]] = [[], [], []]
         self.level: dict[str, int] = {}
-        self.taken: set[str] = {*RESERVED_NAMES}
+        self.taken: set[str] = {*PORTABLE_NAMES, *own_names(op).values()}
         self.used: set[str] = set()
         self.quotients: dict[Quotient, None] = {}
 

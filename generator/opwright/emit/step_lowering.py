@@ -196,13 +196,14 @@ class Lowering(Elements):
         """Names and their values in the number of a task; names and extents are the slowest first."""
         statements: list[Stmt] = []
         counted = rest == Name("first_task_")
-        for number, (name, extent) in enumerate(reversed(digits)):
-            if number == len(digits) - 1:
-                statements.append(Declare(name, rest, changes=counted))
-            else:
-                statements.append(Declare(name, Binary("%", rest, extent), changes=counted))
-                statements.append(Declare(f"rest_{number}_", Binary("/", rest, extent)))
-                rest = Name(f"rest_{number}_")
+        if len(digits) < 2:
+            return [Declare(name, rest, changes=counted) for name, _ in digits]
+        for number, (name, extent) in enumerate(reversed(digits[1:]), start=1):
+            last = number + 1 == len(digits)
+            left = digits[0][0] if last else f"rest_{number}_"
+            statements.append(Declare(name, Binary("%", rest, extent), changes=counted))
+            statements.append(Declare(left, Binary("/", rest, extent), changes=counted and last))
+            rest = Name(left)
         return statements
 
     def most_lanes(self) -> Expr:

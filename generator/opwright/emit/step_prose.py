@@ -59,7 +59,7 @@ class StepPage:
     rules: tuple[reference.RuleEntry, ...]
     dtypes: tuple[tuple[str, ...], ...]
     dtype_columns: tuple[str, ...]
-    kernels: tuple[tuple[str, str], ...]
+    kernels: tuple[str, ...]
     fast: tuple[str, ...]  # instruction sets that they are compiled for, too
     phases: tuple[str, ...]
     relations: tuple[tuple[str, str, str], ...]
@@ -108,7 +108,9 @@ def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
     """The contract that stands at the head of a C file."""
     dtypes = [f"{tensor.name} {row[tensor.name]}" for tensor in op.tensors]
     lines = [f"{op.op}: {', '.join(dtypes)}; values in {row['accumulate']}.", ""]
-    lines += ["Computes step by step, each for all values of its letters, which run from 0,"]
+    alone = len(op.semantics.steps) == 1
+    many = "Computes step by step, each for all values of its letters, which run from 0,"
+    lines += ["Computes, with letters from 0," if alone else many]
     for line in steps_text(op):
         lines += prose.wrapped(line, "    ", 116, "    ")
     lines += prose.wrapped(f"for all {prose.ranges(op)}.")
@@ -135,10 +137,9 @@ def docstring(op: Op) -> str:
     lines += ["", "dtypes, one row per call:", *itertools.chain(*map(prose.entry, prose.dtype_lines(op))), ""]
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
-        f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) is the number of threads of this "
-        "call; the result is the same, bit for bit, for every number. `specialize` changes nothing: there is one "
-        f"kernel for all sizes. {in_place_text(op)}Raises SpecError where the call breaks a rule, before anything "
-        f"is written. docs/{op.function}.md has every rule and formula.",
+        f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) changes no bit of the result, "
+        f"`specialize` nothing at all. {in_place_text(op)}Raises SpecError where the call breaks a rule, before "
+        f"anything is written: docs/{op.function}.md.",
         width=prose.DOCSTRING_WIDTH,
     )
     return "\n".join(lines)
@@ -213,7 +214,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         rules=reference.rules(op),
         dtypes=tuple(tuple(row.values()) for row in op.dtypes),
         dtype_columns=tuple(op.dtypes[0]),
-        kernels=tuple((f"{op.function}_{row_label(op, row)}_portable", row_label(op, row)) for row in op.dtypes),
+        kernels=tuple(f"{op.function}_{row_label(op, row)}" for row in op.dtypes),
         fast=tuple(isa.name for isa in ISAS if isa.fast and isa.serves(op, op.dtypes[0])),
         phases=tuple(_phase(parted(op), number) for number in range(len(staged(parted(op)).phases))),
         relations=reference.relations(op),

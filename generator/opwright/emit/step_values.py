@@ -155,7 +155,22 @@ class Values:
         """What a cell of that type is set to: a cell of the same type as it is, without the accumulator in between."""
         if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
             return self.read(tree)
+        if dtype == "bf16" and self.accumulate == "f32" and self.fits(tree, dtype):
+            return Call("opwright_cut_bf16", (self.value(tree),))
         return self.stored(self.cell(tree), dtype)
+
+    def fits(self, tree: expr.Expr, dtype: str) -> bool:
+        """Whether a value is always a number of bf16, so that nothing is left to round."""
+        if isinstance(tree, Read):
+            return self.dtype(tree.tensor) == dtype
+        if isinstance(tree, expr.Number):
+            return float(tree.value) in (0.0, 1.0, float("inf"), float("-inf"))
+        if isinstance(tree, expr.Unary):
+            return tree.op == "-" and self.fits(tree.operand, dtype)
+        if not isinstance(tree, expr.Call) or tree.function not in ("max", "min", "abs", "select"):
+            return False
+        values = tree.arguments[1:] if tree.function == "select" else tree.arguments
+        return not self.is_truth(tree) and all(self.fits(value, dtype) for value in values)
 
     def loaded(self, element: Expr, dtype: str) -> Expr:
         """An element in the accumulator."""

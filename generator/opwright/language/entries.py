@@ -16,6 +16,9 @@ OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifi
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
+ATEN = Word(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)?", "the name of an operator of PyTorch, perhaps with an overload")
+THEIRS = Word(r"[a-z_][a-z0-9_]*", "an argument of PyTorch")
+LITERAL = Word(r"[A-Za-z0-9_.-]+", "a plain value")
 FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
 
 SPATIAL_AXES = ("d", "h", "w")
@@ -168,3 +171,21 @@ class Tensor(Node):
     def ways(self) -> dict[str, dict[str, Located]]:
         """The extents of its axes, per arrangement; a tensor without arrangements has one way, named ''."""
         return {name: way.dims for name, way in self.arrangements.items()} or {"": self.dims}
+
+
+@dataclass(frozen=True)
+class Aten(Node):
+    """An operator of PyTorch whose calls this operation computes, or one result of them."""
+
+    aten: str = key(
+        ATEN, "its name in PyTorch's library `aten`, with the overload behind a dot", required=True, default=""
+    )
+    when: dict[str, str] = key(
+        MapOf(THEIRS, LITERAL), "its arguments that must have these values, such as `true`, `1` or `none`", default={}
+    )
+    arguments: dict[str, str] = key(
+        MapOf(IDENTIFIER, THEIRS), "inputs and attributes, each with the argument that it takes", default={}
+    )
+    words: dict[str, str] = key(MapOf(IDENTIFIER, VALUE), "attributes that always have the same value", default={})
+    gives: int = key(Integer(0, 7), "which of its results the first output is", default=0)
+    at: Mark = mark()

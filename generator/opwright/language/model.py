@@ -19,6 +19,7 @@ from .entries import SYMBOL as SYMBOL
 from .entries import VALUE as VALUE
 from .entries import AllowedValue as AllowedValue
 from .entries import Arrangement as Arrangement
+from .entries import Aten as Aten
 from .entries import Attribute as Attribute
 from .entries import Dim as Dim
 from .entries import RefusedValue as RefusedValue
@@ -241,6 +242,12 @@ class Op(Node):
     semantics: Semantics = key(Struct(Semantics), "what it computes", required=True, default=Semantics())
     normal_form: NormalForm | None = key(Struct(NormalForm), "the form that fast kernels are made from")
     relations: tuple[Relation, ...] = key(ListOf(Struct(Relation)), "relations to other operations", default=())
+    torch: tuple[Aten, ...] = key(
+        ListOf(Struct(Aten)),
+        "the operators of PyTorch that it stands for; the first that fits a call",
+        default=(),
+        silent=True,
+    )
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = mark()
 

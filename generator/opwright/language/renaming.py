@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from .entries import AXIS
-from .model import Arrangement, Op, Relation, Tensor
+from .model import Arrangement, Aten, Op, Relation, Tensor
 from .schema import Assignment, Located, Node, Text
 from .source import Mark
 
 # Maps whose keys are no names of the operation: those of another one, and axes.
 FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
+# What names nothing of the operation at all, and maps whose values do not.
+STRANGE = {(Aten, "aten"), (Aten, "when")}
+STRANGE_VALUES = {(Aten, "arguments")}
 T = TypeVar("T")
 
 
@@ -41,6 +44,11 @@ def _rename(value: Any, old: str, new: str) -> Any:
             here = getattr(value, field.name)
             kind = field.metadata.get("kind")
             prose = isinstance(kind, Text) and field.name != "default"
+            if (type(value), field.name) in STRANGE:
+                continue
+            if (type(value), field.name) in STRANGE_VALUES:
+                changed[field.name] = {_rename(name, old, new): entry for name, entry in here.items()}
+                continue
             if kind is None or prose or AXIS in (kind, getattr(kind, "item", None)):  # an axis is known in its tensor
                 continue
             if field.name == "layouts":

@@ -64,7 +64,7 @@ def shape_of(
 def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
     """The extents that a list says, with as many cells as `whole`; None where it cannot be read so.
 
-    Every extent that -1 could stand for is tried.
+    For -1 the one extent is tried that could make as many cells; besides it 0 and 1, which tell where any would do.
     """
     if whole is None:
         return tuple(said) if all(entry >= 0 for entry in said) else None
@@ -72,6 +72,7 @@ def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) 
         return None
     kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(said)]
     cells = math.prod(whole)
-    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in range(max(cells, 1) + 1)}
+    others = math.prod(entry for entry in kept if entry != -1)
+    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in (0, 1, cells // max(others, 1))}
     fitting = [extents for extents in tried if math.prod(extents) == cells]
     return fitting[0] if len(fitting) == 1 else None

@@ -15,7 +15,7 @@ import numpy as np
 from ..language import expr
 from ..language.evaluate import evaluate
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from ..language.model import Op, Step
+from ..language.model import Op, Step, Tensor
 from .dtypes import stored
 from .extents import each
 from .indices import integers
@@ -35,7 +35,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "shift_left": lambda x, y: np.left_shift(x, y % 64), "shift_right": lambda x, y: np.right_shift(x, y % 64),
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "select": np.where,
 }  # fmt: skip
-_COMBINE: dict[str, Any] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
+COMBINE: dict[str, Any] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 MIN_S64 = -(2**63)
 
 
@@ -45,10 +45,12 @@ def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object
     if not call.accepted:
         raise ValueError(f"{op.op}: {', '.join(call.violations)}")
     with np.errstate(all="ignore"):
-        return _Run(op, call).results()
+        return Run(op, call).results()
 
 
-class _Run:
+class Run:
+    """A legal call, step by step."""
+
     def __init__(self, op: Op, call: StepValidation) -> None:
         assert call.row is not None
         self.op, self.call, self.row = op, call, call.row
@@ -64,13 +66,15 @@ class _Run:
         self.shapes |= {name: self.own_shape(name) for name in self.summed}
         self.data: dict[str, Any] = {}
         for tensor in op.data_inputs:
-            shape = self.shapes[tensor.name]
-            if tensor.name not in call.arrays:
-                self.data[tensor.name] = np.full(math.prod(shape), float(tensor.absent or 0), self.dtype)
-            else:
-                self.data[tensor.name] = self.canonical(tensor.name, call.arrays[tensor.name]).ravel()
+            self.data[tensor.name] = self.given(tensor)
         for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
+
+    def given(self, tensor: Tensor) -> Any:
+        """The cells of an input, of an omitted one too."""
+        if tensor.name not in self.call.arrays:
+            return np.full(math.prod(self.shapes[tensor.name]), float(tensor.absent or 0), self.dtype)
+        return self.canonical(tensor.name, self.call.arrays[tensor.name]).astype(self.dtype).ravel()
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The extents of an array, axis by axis in the order of the spec."""
@@ -93,8 +97,7 @@ class _Run:
             whole, spots = each(evaluate(tree, self.symbols)), places.get(axis, ())
             shape += [1] * (len(whole) - len(spots)) + [array.shape[spot] for spot in spots]
         order = [spot for axis in self.axes[name] for spot in places.get(axis, ())]
-        moved = np.transpose(array, order).astype(self.dtype).reshape(shape)
-        return np.broadcast_to(moved, self.shapes[name])
+        return np.broadcast_to(np.transpose(array, order).reshape(shape), self.shapes[name])
 
     def results(self) -> dict[str, Any]:
         for step in self.op.semantics.steps:
@@ -128,13 +131,13 @@ class _Run:
             for guard in step.where:
                 for axis in range(max(self.rank(), 1)):
                     taken = taken & integers(guard.tree, letters, axis)
-            kept = {name: _kept(value, taken) for name, value in letters.items()}
+            kept = {name: only(value, taken) for name, value in letters.items()}
             value = self.value(assignment.value, kept, {read: spot[taken] for read, spot in spots.items()})
             value = np.broadcast_to(np.asarray(value).astype(self.dtype), at[taken].shape)
             if assignment.op == "set":
                 self.data[target.tensor][at[taken]] = value
             else:
-                _COMBINE[assignment.op].at(self.data[target.tensor], at[taken], value)
+                COMBINE[assignment.op].at(self.data[target.tensor], at[taken], value)
 
     def rank(self) -> int:
         vectors = [
@@ -217,7 +220,7 @@ def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
     return "neg" if isinstance(node, Unary) and node.op == "-" else node.op, expr.children(node)
 
 
-def _kept(value: Any, taken: Any) -> Any:
+def only(value: Any, taken: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_kept(entry, taken) for entry in value)
+        return tuple(only(entry, taken) for entry in value)
     return value[taken] if isinstance(value, np.ndarray) else value

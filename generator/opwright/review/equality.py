@@ -17,7 +17,7 @@ from ..derive.poly import ONE, NotPolynomial, Poly
 from ..language import expr
 from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.kinds import Kind
-from ..language.model import AllowedValue, Op, Step
+from ..language.model import AllowedValue, Constraint, Op, Step
 from ..language.renaming import rename
 from ..language.schema import Assignment, Located
 from ..language.source import SpecInvalid
@@ -61,6 +61,14 @@ class Equality:
         tightened = self._proven((now, was, "preceds"), lambda world: world.follows(now, was, back=True))
         words = {(True, True): "rewritten", (True, False): "loosened", (False, True): "tightened"}
         return words.get((loosened, tightened), "changed")
+
+    def implied(self, was: Any, now: Any) -> bool:
+        """Whether a constraint that comes or goes holds in every call that the others accept."""
+        back = isinstance(was, Constraint)
+        found = (was if back else now).expr
+        if found is None:
+            return False
+        return self._proven((found.tree, "implied", back), lambda world: world.implied(found.tree, back))
 
     def same_value(self, symbol: str) -> bool:
         """Whether a named value is the same, or nothing that a call shows is made of it in another way."""
@@ -189,6 +197,11 @@ class _World:
         theirs, more = second.recorded(second.holds, now, False)
         pairs = itertools.product(ours, theirs)
         return all(self.impossible((*one, *other)) for one, other in pairs) and self.settled(more, some)
+
+    def implied(self, condition: Expr, back: bool) -> bool:
+        """Whether a condition follows from nothing but what is given, on every axis."""
+        subject = next((Name(name) for name in sorted(expr.names(condition)) if self._vector(Name(name))), Number(0))
+        return self.follows(Binary("==", subject, subject), condition, back)
 
     def settled(self, sites: set[Site], known: set[Site]) -> bool:
         """Whether what a formula needs to have a value is given, where it is known that another one has a value."""

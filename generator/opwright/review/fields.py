@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..language.expr import Name
-from ..language.model import Attribute, Tensor
+from ..language.model import Attribute, Relation, Tensor
 from ..language.schema import Located
 from .equality import Equality
 from .rules import RULES
@@ -184,14 +184,19 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     **{f"Step.{part}": ("semantics-sum", _changed) for part in ("do", "where", "by", "cases")},
     "Semantics.finish": ("semantics-finish", formula),
     "Op.normal_form": ("form-kernels", plain),
-    "Relation.equals": ("relation-claim", plain),
-    "Relation.adjoint": ("relation-claim", plain),
-    "Relation.in": ("relation-claim", plain),
-    "Relation.gradient": ("relation-claim", plain),
-    "Relation.gradient_of": ("relation-claim", plain),
-    "Relation.of": ("relation-claim", plain),
-    "Relation.with": ("relation-claim-changed", plain),
-    "Relation.formats": ("relation-claim-changed", plain),
+    "Relation.equals": ("relation-{claim}", plain),
+    "Relation.adjoint": ("relation-{claim}", plain),
+    "Relation.in": ("relation-{claim}", plain),
+    "Relation.gradient": ("relation-{claim}", plain),
+    "Relation.gradient_of": ("relation-{claim}", plain),
+    "Relation.of": ("relation-{claim}", plain),
+    "Relation.with": ("relation-{claim}-changed", plain),
+    "Relation.formats": ("relation-{claim}-changed", plain),
+    "Aten.aten": ("torch-call", plain),
+    "Aten.when": ("torch-call-changed", plain),
+    "Aten.arguments": ("torch-call-changed", plain),
+    "Aten.words": ("torch-call-changed", plain),
+    "Aten.gives": ("torch-call-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),
@@ -231,7 +236,8 @@ MANY: Mapping[str, Many] = {
     },
     "Op.constraints": Many("constraint-rule", "constraint-rule-renamed", "constraint-order-changed"),
     "Op.classes": Many("class-kernels", "class-kernels-renamed", "class-order-changed"),
-    "Op.relations": Many("relation-claim", order="relation-order-changed"),
+    "Op.relations": Many("relation-{claim}", order="relation-order-changed"),
+    "Op.torch": Many("torch-call", order="torch-order-changed"),
     "Op.discrepancies": Many(
         "discrepancy-case", "discrepancy-evidence-changed", "discrepancy-order-changed", words=("opened", "closed")
     ),
@@ -275,8 +281,15 @@ def kind_of(was: Any, now: Any) -> str:
     return "required" if needed else "optional"
 
 
-def stem_of(stem: str, area: str) -> str:
-    stem = stem.replace("{area}", area)
+def claim_of(*relations: Any) -> str:
+    """`gradient` of what operators of PyTorch are differentiated by, on either side; else `claim`."""
+    found = [relation for relation in relations if isinstance(relation, Relation)]
+    return "gradient" if any(one.adjoint or one.gradient or one.gradient_of for one in found) else "claim"
+
+
+def stem_of(stem: str, area: str, *sides: Any) -> str:
+    """The stem of a rule; `sides` are the items on both sides, or what holds a field."""
+    stem = stem.replace("{area}", area).replace("{claim}", claim_of(*sides))
     for general, own in _STEMS.items():
         stem = stem.replace(general, own)
     return stem

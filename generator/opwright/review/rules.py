@@ -191,6 +191,8 @@ shape-formula-rewritten | none | none | code | | = | The formula is written othe
 shape-neutral-changed | out | dangerous | numerics | | = | Calls with fewer spatial axes may compute something else.
 constraint-rule-added | in | breaking | numerics | | constraint-rule-removed | Calls that break it are refused.
 constraint-rule-removed | in | compatible | numerics | | constraint-rule-added | Calls that broke it are accepted.
+constraint-implied-added | none | none | numerics | | constraint-implied-removed | It is proven to hold in every call that is accepted without it.
+constraint-implied-removed | none | none | numerics | | constraint-implied-added | It is proven to have held in every call that is accepted without it.
 constraint-rule-renamed | in | dangerous | none | | = | Programs that look at the rule of an error see another name.
 constraint-order-changed | none | none | code | | = | A call that breaks two rules is refused by the other one.
 constraint-condition-tightened | in | breaking | numerics | | constraint-condition-loosened | It is proven to accept nothing new, and some calls may be refused.
@@ -233,7 +235,14 @@ form-kernels-changed | none | none | numerics | | = | Fast kernels are made from
 relation-claim-added | none | none | none | provenance | relation-claim-removed | One more fact that tests hold.
 relation-claim-removed | none | none | none | provenance | relation-claim-added | A fact that tests held is no longer claimed.
 relation-claim-changed | none | none | none | provenance | = | The fact names other tensors or words.
+relation-gradient-added | in | compatible | none | provenance | relation-gradient-removed | PyTorch differentiates more calls.
+relation-gradient-removed | in | breaking | none | provenance | relation-gradient-added | PyTorch no longer differentiates calls that it did.
+relation-gradient-changed | in | dangerous | none | provenance | = | PyTorch may take a gradient from another call, or of another input.
 relation-order-changed | none | none | none | format | = | Relations are facts, each by itself.
+torch-call-added | in | dangerous | none | | torch-call-removed | Calls of models that ran on PyTorch's kernels run here, and may round otherwise.
+torch-call-removed | in | dangerous | none | | torch-call-added | Calls of models that ran here fall back to PyTorch's kernels.
+torch-call-changed | in | dangerous | none | | = | Models hand this operation other arguments, or another result takes its output.
+torch-order-changed | none | none | none | format | = | Entries of one operator differ in what they ask for, and no call fits two of them.
 discrepancy-case-opened | none | none | none | provenance | discrepancy-case-closed | A disagreement of the sources is written down.
 discrepancy-case-closed | none | none | none | provenance | discrepancy-case-opened | A disagreement of the sources is no longer written down.
 discrepancy-ruling-changed | none | dangerous | none | provenance | = | What holds where the sources disagree is ruled anew.

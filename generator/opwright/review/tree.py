@@ -15,6 +15,7 @@ from ..language import expr
 from ..language.hashing import canonical
 from ..language.model import (
     AllowedValue,
+    Aten,
     Attribute,
     Constraint,
     Discrepancy,
@@ -59,6 +60,8 @@ def identity(item: Any) -> Any:
     if isinstance(item, Relation):
         kind = next((k for k in ("equals", "adjoint", "gradient", "gradient_of") if getattr(item, k)), "equals")
         return (kind, getattr(item, kind) or "", item.in_ or item.of or "")
+    if isinstance(item, Aten):
+        return (item.aten, *(f"{name}={value}" for name, value in sorted(item.when.items())))
     if isinstance(item, Mapping):  # a row of data types: known by what goes in
         return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")
     return item.text if isinstance(item, Located) else item

@@ -176,7 +176,7 @@ class Walk:
         """One value."""
         was, now = get(self.now, path), get(self.new, path)
         old, new = get(self.now, path[:-1]), get(self.new, path[:-1])
-        stem = stem_of(stem, area)
+        stem = stem_of(stem, area, old, new)
         word = "" if _same(was, now) else classify(self.sides, was, now, old, new)
         rule = rule_of(stem, word) if word else "format-text-changed"
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
@@ -342,13 +342,15 @@ class Walk:
         """An item that came, at its place in an order that is otherwise the same, or went."""
         word = rules.words[was is not MISSING]
         stem = rules.stem
+        if path[:-1] == ("constraints",) and self.sides.implied(was, now):
+            stem = "constraint-implied"
         if stem == "{values}":
             holder = get(self.new, path[:-2])
             layout = holder.name in {*self.new.layout_attributes, *self.old.layout_attributes}
             stem = "layout-word" if layout else "attribute-value"
         if stem.endswith("{need}"):
             stem = stem.replace("{need}", kind_of(was, now))
-        rule = rule_of(stem_of(stem, area), word)
+        rule = rule_of(stem_of(stem, area, was, now), word)
         if path[-2] == "cases" and isinstance(path[-1], Entry):
             rule = self.of_word(path, rule)
         whole = get(self.new, path[:-1])

@@ -8,6 +8,9 @@
 
 #include "opwright_numeric.h"
 
+// A number of bf16, or NaN, from f32: there is nothing to round.
+static inline uint16_t opwright_cut_bf16(float value) { return (uint16_t)(opwright_bits(value) >> 16); }
+
 // f64 as f32 rounded to odd: rounded on from there to fewer bits, it is as f64 rounded once.
 static inline float opwright_odd(double value)
 {

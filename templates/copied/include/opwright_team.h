@@ -21,6 +21,10 @@ typedef struct opwright_team {
     int64_t workers;
 } opwright_team;
 
+// What a kernel of steps takes after its arrays: their sizes, the first phase and the one after the last, a team, scratch.
+#define OPWRIGHT_STEP_PARAMETERS(sizes) \
+    const sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_
+
 // The package's own pool of POSIX threads, for any number of workers and of callers.
 opwright_team_function opwright_team_run;
 

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from ._call import autocast, elsewhere, faked, on_cpu, shortened
-from ._gradients import Autograd, gradients
+from ._enabled import Models, Report
+from ._gradients import Autograd, gradients, recorded
 from ._schema import namespace, schema
 
-__all__ = ["NAMESPACE", "operators"]
+__all__ = ["NAMESPACE", "Report", "enabled", "operators", "report"]
 
 _PACKAGE: Any = importlib.import_module(__name__.rpartition(".")[0])
 NAMESPACE = namespace(_PACKAGE.__name__)
@@ -50,7 +51,7 @@ def _register() -> None:
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
         general = torch.library.get_kernel(name, "AutogradCPU")
-        _LIBRARY.impl(function, shortened(kernel, general), "AutogradCPU", with_keyset=True)
+        _LIBRARY.impl(function, shortened(kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True)
 
 
 def operators() -> tuple[Any, ...]:
@@ -60,3 +61,5 @@ def operators() -> tuple[Any, ...]:
 
 _LIBRARY = _library()
 _register()
+_MODELS = Models(list(_PACKAGE._OPERATIONS.values()))
+enabled, report = _MODELS.enabled, _MODELS.report

@@ -9,14 +9,14 @@
 // padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
 // weights) the pixel is recomputed with in-bounds taps.
 //
-// Interleaved rows lie across those of memory, because memory's are short and without taps. They are copied and finished
-// all together, as the lines that memory has. So are rows that follow each other in a plane and fill no vectors: 49
+// Interleaved rows run across those in memory, which are short and have no taps. They are copied and finished in one
+// pass, in memory order. So are rows that are contiguous in a plane and shorter than a vector: 49
 // pixels of 7x7 are 4 squares to transpose, not 7.
 //
 // Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
 // in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
-// 18, and the input is copied as it lies. The last pair's second half meets a weight of zero: blocks of input that hold
-// an Inf or NaN have their pixels looked at.
+// 18, and the input is copied unchanged. The second half of the last pair is multiplied by a weight of zero: blocks of
+// input that contain Inf or NaN are checked pixel by pixel.
 //
 // One to four channels beyond whole vectors would leave most of one empty. Theirs are sums over lanes of reduced channels
 // instead, added up at the end: 33 channels of 5x5 110, now 179 GFLOP/s.
@@ -46,13 +46,13 @@ typedef struct block {
     const call *c;
     int64_t n, group;
     int64_t plane;          // of the output
-    int64_t first_row;      // of those that are as far apart, in q
+    int64_t first_row;      // among rows with the same spacing, in q
     int64_t row0, row1;     // counted among them
     int64_t column0, column1; // in q
     phase depth;
-    int64_t depth_first, depth_last; // its taps that meet an input
+    int64_t depth_first, depth_last; // its taps with an input in bounds
     int64_t plane_q;
-    // The input, copied or not: the pixel (slot, row, column) stands at
+    // The input, copied or not: the pixel (slot, row, column) is at
     // base + slot*plane_step + (first_slot + (row - low_row)/row_divisor)%slots*row_step + (column - low_column)*pixel.
     const unit *base;
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
@@ -67,7 +67,7 @@ typedef struct block {
     unit *rows;
 } block;
 
-// Where the row `row` below the first one stands.
+// The address of the row `row` below the first one.
 INLINE int64_t slot_of(const block *b, int64_t row) {
     const int64_t slot = b->first_slot + over(row, b->row_divisor);
     return slot < b->slots ? slot : slot - b->slots;
@@ -262,7 +262,7 @@ static void again_by_halves(const plan *p, const operands *o, const stretch *s, 
             }
         sum += vec_load(o->bias + v * o->bias_vector);
         void *at = out_at(o, s->out, q * o->out_row + v * LANES);
-        o->elements ? elem_store(at, sum) : vec_store(at, sum);
+        o->elements ? sum_store(at, sum) : vec_store(at, sum);
     }
 }
 #endif
@@ -272,7 +272,7 @@ INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
     uvec nan = {0};
     for (int64_t v = 0; v < s->width; v++) {
         const void *at = out_at(o, s->out, q * o->out_row + v * LANES);
-        const vec x = o->elements ? elem_load(at) : vec_load(at);
+        const vec x = o->elements ? sum_load(at) : vec_load(at);
         nan |= (uvec)(x != x);
     }
     return nan;
@@ -359,15 +359,15 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     again_where_nan(b, o, &s, rows, row_q, columns, max(q0, outside), q1);
 }
 
-// Pixels of the buffer, `[pixel][lane]`, to those of the output, `step` apart.
-static void finish_row(const solve *s, const float *from, int64_t pitch, elem *out, int64_t step, int64_t pixels,
+// Stores pixels of the buffer, `[pixel][lane]`, to the output with stride `step`.
+static void finish_row(const solve *s, const float *from, int64_t pitch, sum_cell *out, int64_t step, int64_t pixels,
                        int64_t lanes) {
     if (s->out_c == 1) {
         for (int64_t x = 0; x < pixels; x++)
             for (int64_t l = 0; l < lanes; l += LANES) {
                 const vec v = vec_load(from + x * pitch + l);
-                elem *to = out + x * step + l;
-                lanes - l >= LANES ? elem_store(to, v) : elem_store_part(to, v, lanes - l);
+                sum_cell *to = out + x * step + l;
+                lanes - l >= LANES ? sum_store(to, v) : sum_store_part(to, v, lanes - l);
             }
         return;
     }
@@ -378,7 +378,7 @@ static void finish_row(const solve *s, const float *from, int64_t pitch, elem *o
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 v[i] = i < count ? vec_load(from + (x + i) * pitch + l) : (vec){0};
             vec_transpose(v);
-            elem *to = out + l * s->out_c + x * step;
+            sum_cell *to = out + l * s->out_c + x * step;
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 if (i < lanes - l)
                     store_line(to + i * s->out_c, step, v[i], count);
@@ -393,7 +393,7 @@ static void finish_stacked(const block *b, int64_t panel) {
     const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
     const int64_t planes = s->axes[0].out, rows = s->axes[1].out, pitch = stacked_pitch(p, width);
     const bool contiguous = s->out_x[0] == rows * s->out_x[1];
-    elem *out = c->out + (b->group * p->lanes + first) * s->out_c;
+    sum_cell *out = c->out + (b->group * p->lanes + first) * s->out_c;
     for (int64_t image = 0; image < s->axes[2].out; image++, out += s->out_x[2])
         for (int64_t plane = 0; plane < (contiguous ? 1 : planes); plane++)
             finish_row(s, b->buffer + plane * rows * pitch + image * width * LANES, pitch, out + plane * s->out_x[0],
@@ -401,7 +401,7 @@ static void finish_stacked(const block *b, int64_t panel) {
 }
 
 // All rows of the buffer, `[row][column][lane]`, whose pixels the output has in turns.
-static void finish_interleaved(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width) {
+static void finish_interleaved(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t width) {
     const solve *s = &b->c->p.s;
     const int64_t pitch = width * LANES, rows = s->axes[1].out, pixels = columns * rows;
     for (int64_t l = 0; l < lanes; l += LANES)
@@ -439,7 +439,7 @@ INLINE vec either(uvec which, vec a, vec b) {
 
 // Of neighbouring outputs of one channel those of [x, end): the first `columns` from the columns with taps, `alone` where
 // there are none, and behind.
-INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, elem *to, int64_t x, int64_t end,
+INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, sum_cell *to, int64_t x, int64_t end,
                         bool streamed) {
     const int64_t step = c->p.s.axes[2].out_step, with_taps = c->p.with_taps;
     ivec lane;
@@ -453,24 +453,24 @@ INLINE void spread_part(const call *c, const float *from, int64_t columns, vec a
         const ivec there = (pick->lanes >= 0) & (lane < (int32_t)min(columns - x, LANES));
         const vec v = either((uvec)there, vec_pick(vec_load(from + pick->first), pick->lanes & (LANES - 1)), alone);
         if (end - x < LANES)
-            elem_store_part(to + x, v, end - x);
+            sum_store_part(to + x, v, end - x);
         else if (streamed)
-            elem_stream(to + x, v);
+            sum_stream(to + x, v);
         else
-            elem_store(to + x, v);
+            sum_store(to + x, v);
         for (r += LANES; r >= step; r -= step)
             from += with_taps;
     }
     for (; x + LANES <= end; x += LANES)
-        streamed ? elem_stream(to + x, alone) : elem_store(to + x, alone);
+        streamed ? sum_stream(to + x, alone) : sum_store(to + x, alone);
     if (x < end)
-        elem_store_part(to + x, alone, end - x);
+        sum_store_part(to + x, alone, end - x);
 }
 
 // All `total` of them. Only whole lines go past the caches.
-static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, elem *to) {
-    enum { LINE = 64 / sizeof(elem) };
-    const int64_t head = c->streamed ? min(total, -(int64_t)((uintptr_t)to / sizeof(elem)) & (LINE - 1)) : 0;
+static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, sum_cell *to) {
+    enum { LINE = 64 / sizeof(sum_cell) };
+    const int64_t head = c->streamed ? min(total, -(int64_t)((uintptr_t)to / sizeof(sum_cell)) & (LINE - 1)) : 0;
     const int64_t past = c->streamed ? head + (total - head) / LINE * LINE : 0;
     spread_part(c, from, columns, alone, to, 0, head, false);
     spread_part(c, from, columns, alone, to, head, past, true);
@@ -479,7 +479,7 @@ static void spread_line(const call *c, const float *from, int64_t columns, int64
 
 // `with_taps` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias between, and
 // `empty` rows of bias behind.
-static void finish_spread(const block *b, elem *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
+static void finish_spread(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
                           int64_t with_taps, int64_t empty) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
@@ -516,7 +516,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
     o.picks = c->picks, o.picked = p->picked;
     const int64_t column_first = b->column0 * w->out_step, column_last = min(w->out, b->column1 * w->out_step);
-    elem *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
+    sum_cell *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
     const int64_t first_q = b->first_row + b->row0 * p->spacing, end = b->first_row + b->row1 * p->spacing;
     const int64_t last = min(h->out, end * h->out_step) - 1;
     const int64_t pitch = p->stacked ? stacked_pitch(p, width) : (column_last - column_first) * width * LANES;
@@ -530,9 +530,9 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             if (p->spread && row < spread)
                 continue;
             const phase rows = phase_of(h, r, s->backward);
-            elem *out = image + row * s->out_x[1];
+            sum_cell *out = image + row * s->out_x[1];
             const bool with_taps = !p->spread || row_has_taps(b, row);
-            // What is finished later stands in the buffer from its first column on.
+            // What is finished later starts at the buffer's first column.
             const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : buffered_rows;
             void *to = !done       ? sums
                        : p->direct ? (void *)out
@@ -723,7 +723,7 @@ bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t
 }
 
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .bias = bias, .out = out};
     plan_of(&c.p, &own, backward, team ? team->workers : 1);

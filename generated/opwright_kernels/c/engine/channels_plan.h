@@ -418,7 +418,7 @@ static int64_t worker_bytes(const plan *p) {
 typedef struct call {
     plan p;
     const elem *in, *weights, *bias;
-    elem *out;
+    sum_cell *out;
     unit *packed, *kept;
     float *biases;
     int64_t *positions;

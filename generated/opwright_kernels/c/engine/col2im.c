@@ -130,7 +130,7 @@ typedef struct term {
 typedef struct call {
     plan p;
     const elem *in, *weights, *bias;
-    elem *out;
+    sum_cell *out;
     unit *packed;
     int64_t *positions;
     char *workers;
@@ -363,7 +363,7 @@ INLINE bool channels_in_turns(const solve *s) {
     return s->lanes == 1 ? s->out_x[2] == 1 : s->out_c == 1 && s->out_x[2] == s->lanes;
 }
 
-static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out) {
+static void sum_row(const block *b, int64_t row_q, const phase *rows, sum_cell *out) {
     const call *c = b->c;
     const plan *p = &c->p;
     const solve *s = &p->s;
@@ -391,7 +391,7 @@ static void sum_row(const block *b, int64_t row_q, const phase *rows, elem *out)
         }
         for (int64_t r = 0; r < step; r++)
             for (int64_t x = 0; x * step + r < total; x++)
-                elem_put(out + l * s->out_c + (x * step + r) * s->out_x[2], b->sums[(r * s->lanes + l) * p->sum_line + x]);
+                sum_put(out + l * s->out_c + (x * step + r) * s->out_x[2], b->sums[(r * s->lanes + l) * p->sum_line + x]);
     }
 }
 
@@ -442,7 +442,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     needed(h, s->backward, b.row0, b.row1, &b.low_row, &b.high_row);
     needed(w, s->backward, b.column0, b.column1, &b.low_column, &b.high_column);
 
-    elem *image = c->out + b.n * s->out_n + b.group * s->lanes * s->out_c + b.plane * s->out_x[0];
+    sum_cell *image = c->out + b.n * s->out_n + b.group * s->lanes * s->out_c + b.plane * s->out_x[0];
     const int64_t phases = p->separate_phases ? 1 : h->out_step;
     for (int64_t r = 0; r < h->out_step; r += phases) {
         for (int64_t td = b.depth_first; td < b.depth_last; td++) {
@@ -481,7 +481,7 @@ int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t w
 }
 
 void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .bias = bias, .out = out};
     plan_of(&c.p, &own, backward);

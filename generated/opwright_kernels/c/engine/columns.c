@@ -28,7 +28,7 @@
 enum {
     BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
-    MAX_STEP = 8,           // up to which columns are told apart in registers
+    MAX_STEP = 8,           // up to which columns are sorted by remainder in registers
     AHEAD_PIXELS = 64,       // asked for before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
     BLOCK_VECTORS = 32,      // of a row that a block is wide at most
@@ -151,7 +151,7 @@ static int64_t worker_bytes(const plan *p) { return p->rows_bytes + p->runs_byte
 typedef struct call {
     plan p;
     const elem *in, *weights;
-    elem *out;
+    sum_cell *out;
     const unit *packed;
     float *biases;
     int64_t *positions;
@@ -295,8 +295,8 @@ static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t c
         }
 }
 
-// The same of pixels that lie `distance` apart and close together, columns told apart by their remainder: a vector's
-// worth of all channels is loaded as it lies, and theirs picked.
+// The same for pixels at a small stride, `distance`, columns sorted by their remainder: vectors of all channels are
+// loaded, and the lanes of these channels selected.
 INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t count, unit *to, int64_t distance) {
     const solve *s = &p->s;
     const int64_t step = s->axes[2].in_step, pixel = distance / step, extent = s->axes[2].in;
@@ -339,7 +339,7 @@ INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t coun
         }
 }
 
-// One row of one channel, columns [low, low + count), told apart by their remainder; zeros beyond the row's ends.
+// One row of one channel, columns [low, low + count), sorted by their remainder; zeros beyond the row's ends.
 static void copy_line(const block *b, const elem *row, int64_t channels, int64_t low, int64_t count, unit *to) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
@@ -389,7 +389,7 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     }
 }
 
-// Lines of channels are far apart and short: the hardware does not see the next one coming.
+// Lines of channels are far apart and short: the hardware prefetcher does not predict the next one.
 INLINE void ask_for(const elem *line, int64_t count) {
     for (int64_t x = 0; x < count; x += 64 / (int64_t)sizeof(elem))
         __builtin_prefetch(line + x);
@@ -485,7 +485,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
 }
 
 // Rows of a tile, [m][column], to the output: `columns` from `first` on, q_step and row_step elements apart.
-static void finish(const float *from, int64_t pitch, int64_t rows, int64_t columns, elem *to, int64_t q_step,
+static void finish(const float *from, int64_t pitch, int64_t rows, int64_t columns, sum_cell *to, int64_t q_step,
                    int64_t row_step) {
     for (int64_t x = 0; x < columns; x += LANES) {
         const int64_t count = min(LANES, columns - x);
@@ -502,7 +502,7 @@ static void finish(const float *from, int64_t pitch, int64_t rows, int64_t colum
             vec_transpose(v);
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 if (i < count)
-                    elem_store_part(to + (x + i) * q_step + first, v[i], here);
+                    sum_store_part(to + (x + i) * q_step + first, v[i], here);
         }
     }
 }
@@ -513,7 +513,7 @@ INLINE int64_t buffer_pitch(const block *b) { return ceil_div(b->column1 - b->co
 // All columns of the block for the rows of one tile: output channels from `channel` on, or phases from `number` on. What
 // goes to the output in turns is left in the buffer.
 static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t number,
-                         int64_t channel, int64_t mr, elem *out, float *buffer) {
+                         int64_t channel, int64_t mr, sum_cell *out, float *buffer) {
     const call *c = b->c;
     const plan *p = &c->p;
     const solve *s = &p->s;
@@ -528,7 +528,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     o.scalar_row = (p->phases ? columns->taps * p->channel_space : p->weights_pitch) * (int64_t)sizeof(unit);
     o.bias = c->biases + channel * LANES;
     const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
-    elem *to = out + (q0 * w->out_step + number) * s->out_x[2];
+    sum_cell *to = out + (q0 * w->out_step + number) * s->out_x[2];
     o.elements = q_step == 1 && count >= LANES;
     const int64_t vectors = ceil_div(count, LANES), pitch = buffer_pitch(b);
     void *result = o.elements ? (void *)to : (void *)buffer;
@@ -559,7 +559,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         bool nan = false;
         for (int64_t m = 0; m < mr; m++) {
             const void *at = out_at(&o, result, m * o.out_row + q - q0);
-            const float x = o.elements ? elem_get(at) : *(const float *)at;
+            const float x = o.elements ? sum_get(at) : *(const float *)at;
             nan |= x != x;
         }
         if (!nan)
@@ -572,7 +572,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES, one.elements = false;
         TILE_TABLE[1][mr](&one);
         for (int64_t m = 0; m < mr; m++)
-            o.elements ? elem_put((elem *)result + m * o.out_row + q - q0, again[m * LANES])
+            o.elements ? sum_put((sum_cell *)result + m * o.out_row + q - q0, again[m * LANES])
                        : (void)(((float *)result)[m * o.out_row + q - q0] = again[m * LANES]);
         list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     }
@@ -586,7 +586,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
 
 // A row of output of all phases for one tile of channels, whose columns they have in turns: stored one by one, those of 7
 // channels of 65x65x33 took 1.5 times as long, f16 1.9 times.
-static void row_in_turns(const block *b, const phase *rows, int64_t row_q, int64_t channel, int64_t mr, elem *out) {
+static void row_in_turns(const block *b, const phase *rows, int64_t row_q, int64_t channel, int64_t mr, sum_cell *out) {
     const call *c = b->c;
     const solve *s = &c->p.s;
     const axis *w = &s->axes[2];
@@ -632,7 +632,7 @@ static void step_shape(int64_t lanes, int64_t columns, int64_t *nb, int64_t *mr)
 }
 
 // Lanes [first, first + lanes) of a block, whose first one's row 0 is at `out`.
-static void brief_block(block *b, int64_t first, int64_t lanes, elem *out) {
+static void brief_block(block *b, int64_t first, int64_t lanes, sum_cell *out) {
     const call *c = b->c;
     const plan *p = &c->p;
     const solve *s = &p->s;
@@ -656,7 +656,7 @@ static void brief_block(block *b, int64_t first, int64_t lanes, elem *out) {
                 o.run_count = list_steps(b, &columns, row_first, row_last);
             listed_first = row_first, listed_last = row_last;
             const unit *in = b->base + (q * h->in_step + rows.offset - b->first_row) * b->row_step;
-            elem *to = out + channel * s->out_c + q * s->out_x[1] + b->column0;
+            sum_cell *to = out + channel * s->out_c + q * s->out_x[1] + b->column0;
             for (int64_t x = 0; x < count; x += nb * LANES) {
                 const int64_t at = min(x, count - nb * LANES);
                 o.vectors = in + at, o.out = to + at;
@@ -692,7 +692,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
 
     const int64_t of_group = share * s->lanes / p->shares, lanes = (share + 1) * s->lanes / p->shares - of_group;
     const int64_t first = b.group * s->lanes + of_group;
-    elem *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
+    sum_cell *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
     if (p->brief) {
         brief_block(&b, first, lanes, image);
         return;
@@ -704,7 +704,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
         place_rows(&b, q, q + 1);
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
             const phase rows = phase_of(h, r, s->backward);
-            elem *out = image + (q * h->out_step + r) * s->out_x[1];
+            sum_cell *out = image + (q * h->out_step + r) * s->out_x[1];
             const int64_t of_lanes = ceil_div(lanes, limit);
             for (int64_t t = 0, channel = 0, mr; p->in_turns && t < of_lanes; t++, channel += mr) {
                 mr = lanes / of_lanes + (t < lanes % of_lanes);
@@ -769,7 +769,7 @@ int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int
 }
 
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+                  const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .out = out};
     plan_of(&c.p, &own, backward, team ? team->workers : 1);

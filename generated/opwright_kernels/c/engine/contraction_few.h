@@ -11,10 +11,12 @@
 
 enum {
     FEW_ROWS = 8,
+    FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster, right being near: 5x64x128 bf16 1.55, 8x200x64 1.5 times
+    FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
-    FEW_LANED = 128,     // terms for each row that pay for putting lanes together
+    FEW_LANED = 128,     // terms for each row that pay for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
-    FEW_APART = 4,       // vectors of terms whose sums are apart
+    FEW_APART = 4,       // independent accumulators
     FEW_LEFT = 8192,     // cells of left that are read again for each column
     FEW_SHARED = 64,     // columns that pay for a copy of left
     FEW_BYTES = 64 << 10, // of right that a task reads at least
@@ -32,6 +34,8 @@ typedef struct few {
 static bool few_fits(const opwright_contraction *q) {
     const bool near = q->terms >= q->rows * FEW_LANED && q->rows * q->terms <= FEW_LEFT;
     const bool lanes = q->right_term == 1 && (q->rows <= 2 || near);
+    if (OPWRIGHT_PAIRS && q->rows > FEW_PAIRED && q->columns * q->terms * (int64_t)sizeof(elem) <= FEW_NEAR)
+        return false;
     return q->rows <= FEW_ROWS && q->columns > q->rows && q->terms > 0 && (q->right_column == 1 || lanes);
 }
 
@@ -89,9 +93,9 @@ INLINE float lanes_added(vec v) {
     return x[0];
 }
 
-// Sums of a column over lanes, of as many vectors of terms at a time as keep additions apart. Left lies row by row,
-// `pitch` apart. Columns one by one are one stream through memory, which is what there is to wait for: of eight at a time
-// 9 GB/s were read in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
+// Sums of a column over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch` cells.
+// One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s in place
+// of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
 INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int apart) {
     vec sum[FEW_ROWS][FEW_APART];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < apart; a++) sum[r][a] = (vec){0};

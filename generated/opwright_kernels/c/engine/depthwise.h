@@ -124,8 +124,8 @@ INLINE taps clipped(taps t, int64_t size) {
     return (taps){max(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
 }
 
-// Outputs `step` apart, in positions of the output, meet inputs a whole number of taps' steps apart, `in_step` of
-// them: dilated rows and columns are several plain ones, `classes`.
+// Outputs at a distance of `step` read inputs at a distance of `in_step` dilations: a dilated row or column splits
+// into `classes` undilated ones.
 typedef struct lattice {
     int64_t classes, step, in_step;
 } lattice;

@@ -34,34 +34,34 @@ typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solv
 // `second` the weights, for w small.
 bool plain_fits(const opwright_problem *problem);
 void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
-           const elem *bias, elem *out, const opwright_team *team);
+           const elem *bias, sum_cell *out, const opwright_team *team);
 
 // y, or with `backward` x, over channel lanes.
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
+                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 // Whether it is faster with OPWRIGHT_FIXED_PITCH, whose value it writes.
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values);
 
-// Whether groups of few channels fill its vectors together.
+// Whether several groups of few channels share a vector.
 bool over_channels_fills(const opwright_problem *problem, bool backward);
 
 // The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.
 bool over_columns_fits(const opwright_problem *problem, bool backward);
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, elem *out, const opwright_team *team, void *scratch);
+                  const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // The same for products of few pixels and many weights.
 bool product_fits(const opwright_problem *problem, bool backward);
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             elem *out, const opwright_team *team, void *scratch);
+             sum_cell *out, const opwright_team *team, void *scratch);
 int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // The same for the fewest output channels, by products of each input with all taps.
 bool col2im_fits(const opwright_problem *problem, bool backward);
 void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, elem *out, const opwright_team *team, void *scratch);
+                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // w.

@@ -23,12 +23,13 @@ OPWRIGHT_VECTOR(int, opwright_v8si, 32);
 OPWRIGHT_VECTOR(short, opwright_v32hi, 64);
 OPWRIGHT_VECTOR(short, opwright_v16hi, 32);
 OPWRIGHT_VECTOR(short, opwright_v8hi, 16);
+OPWRIGHT_VECTOR(char, opwright_v16qi, 16);
 typedef opwright_v32hi __m512bh;
 typedef uint32_t __mmask32;
 typedef uint16_t __mmask16;
 #define OPWRIGHT_EVERY ((__mmask16)-1)
 
-// Stands where a mask of all lanes leaves nothing of it: not zeros, which gcc puts into a register all the same.
+// The operand that a mask of all lanes leaves unread: left undefined, since gcc would load zeros into a register.
 #define OPWRIGHT_UNREAD(type) __extension__({ type unread = unread; unread; })
 
 // Parts of memory.
@@ -69,6 +70,9 @@ typedef uint16_t __mmask16;
     (__m512i)__builtin_ia32_vpdpbusd_v16si((opwright_v16si)(sum), (opwright_v16si)(a), (opwright_v16si)(b))
 
 // Halves and floats.
+#define _mm512_cvtepu8_epi32(v)                                                                                        \
+    (__m512i)__builtin_ia32_pmovzxbd512_mask((opwright_v16qi)(v), OPWRIGHT_UNREAD(opwright_v16si), OPWRIGHT_EVERY)
+#define _mm256_cvtepu8_epi32(v) (__m256i)__builtin_ia32_pmovzxbd256((opwright_v16qi)(v))
 #define _mm512_cvtepu16_epi32(v)                                                                                       \
     (__m512i)__builtin_ia32_pmovzxwd512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(opwright_v16si), OPWRIGHT_EVERY)
 #define _mm512_cvtneps_pbh(v) __builtin_ia32_cvtneps2bf16_v16sf(v)

@@ -2,7 +2,7 @@
 // Every solve as a plain loop over the cells of its output, for problems that the other ways need not know: empty
 // tensors, and strides, dilations and pads beside which the tensors are small.
 //
-// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are joined by the
+// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are tied by the
 // relation: for y and w, t is the one of big; for x, the one of small.
 
 #include "engine.h"
@@ -18,6 +18,10 @@
 #define WIDENED(x) (x)
 #define ROUNDED(x) (x)
 #endif
+#if defined(OPWRIGHT_WIDE)
+#undef ROUNDED
+#define ROUNDED(x) (x)
+#endif
 
 typedef struct nest {
     opwright_solve solve;
@@ -25,7 +29,7 @@ typedef struct nest {
     int64_t P, Q, C;
     const int64_t *cells, *terms, *inside; // extents of x, r and t
     const elem *first, *second, *bias;
-    elem *out;
+    sum_cell *out;
     int64_t first_g, first_p, first_q, first_c, second_g, second_p, second_q, second_c, out_g, out_p, out_q;
     const int64_t *first_x, *second_x, *out_x;
 } nest;
@@ -71,7 +75,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     const int64_t q = task % n->Q, p = task / n->Q % n->P, g = task / n->Q / n->P;
     const elem *first = n->first + g * n->first_g + p * n->first_p + q * n->first_q;
     const elem *second = n->second + g * n->second_g + p * n->second_p + q * n->second_q;
-    elem *out = n->out + g * n->out_g + p * n->out_p + q * n->out_q;
+    sum_cell *out = n->out + g * n->out_g + p * n->out_p + q * n->out_q;
     const float bias = n->bias ? WIDENED(n->bias[g * n->Q + q]) : 0;
     int64_t x[3];
     for (x[0] = 0; x[0] < n->cells[0]; x[0]++)
@@ -95,7 +99,7 @@ bool plain_fits(const opwright_problem *p) {
 }
 
 void plain(const opwright_problem *p, opwright_solve solve, const elem *first, const elem *second, const elem *bias,
-           elem *out, const opwright_team *team) {
+           sum_cell *out, const opwright_team *team) {
     nest n = {.solve = solve, .problem = p, .first = first, .second = second, .bias = bias, .out = out};
     const bool w = solve == OPWRIGHT_W, x = solve == OPWRIGHT_X;
     n.cells = w ? p->taps : x ? p->big : p->small;

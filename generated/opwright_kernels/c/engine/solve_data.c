@@ -4,7 +4,7 @@
 #include "engine.h"
 #include "solves.h"
 
-enum { FAR = 128 }; // apart, taps make rows long enough: less gains nothing
+enum { FAR = 128 }; // distance of taps from which rows are long enough; a shorter one gains nothing
 
 static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
 
@@ -102,7 +102,7 @@ static opwright_problem upright(const opwright_problem *problem) {
 }
 
 static void solve_rows(opwright_problem p, bool backward, const elem *in, const elem *weights, const elem *bias,
-                       elem *out, const opwright_team *team, void *scratch) {
+                       sum_cell *out, const opwright_team *team, void *scratch) {
     if (plain_fits(&p)) {
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
         return;
@@ -142,7 +142,7 @@ static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) 
 }
 
 static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                       const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+                       const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     const int64_t in_step = backward ? problem->small_x[2] : problem->big_x[2];
     const int64_t out_step = backward ? problem->big_x[2] : problem->small_x[2];
     for (int64_t first = 0, last; first < INT64_MAX; first = last) {
@@ -175,12 +175,12 @@ static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_
 }
 
 void OPWRIGHT_NAME(y)(const opwright_problem *problem, const elem *big, const elem *weights, const elem *bias,
-                      elem *small, const opwright_team *team, void *scratch) {
+                      sum_cell *small, const opwright_team *team, void *scratch) {
     solve_data(problem, false, big, weights, bias, small, team, scratch);
 }
 
 void OPWRIGHT_NAME(x)(const opwright_problem *problem, const elem *small, const elem *weights, const elem *bias,
-                      elem *big, const opwright_team *team, void *scratch) {
+                      sum_cell *big, const opwright_team *team, void *scratch) {
     solve_data(problem, true, small, weights, bias, big, team, scratch);
 }
 

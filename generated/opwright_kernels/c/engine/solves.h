@@ -31,13 +31,13 @@ enum { OPWRIGHT_MAX_FIXED = 4 }; // values at the most
 
 // small from big; bias has one value per channel of small, or is NULL.
 void OPWRIGHT_NAME(y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
-                      elem *small, const opwright_team *team, void *scratch);
+                      sum_cell *small, const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *p, int64_t workers);
 int64_t OPWRIGHT_NAME(y_fixed)(const opwright_problem *p, int64_t *values);
 
 // big from small; bias has one value per channel of big, or is NULL.
 void OPWRIGHT_NAME(x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
-                      elem *big, const opwright_team *team, void *scratch);
+                      sum_cell *big, const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *p, int64_t workers);
 int64_t OPWRIGHT_NAME(x_fixed)(const opwright_problem *p, int64_t *values);
 
@@ -49,9 +49,9 @@ int64_t OPWRIGHT_NAME(w_fixed)(const opwright_problem *p, int64_t *values);
 
 // The same for groups with one channel on either side, by an engine of their own.
 void OPWRIGHT_NAME(channelwise_y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
-                                  elem *small, const opwright_team *team, void *scratch);
+                                  sum_cell *small, const opwright_team *team, void *scratch);
 void OPWRIGHT_NAME(channelwise_x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
-                                  elem *big, const opwright_team *team, void *scratch);
+                                  sum_cell *big, const opwright_team *team, void *scratch);
 void OPWRIGHT_NAME(channelwise_w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                                   const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(channelwise_y_scratch)(const opwright_problem *p, int64_t workers);

@@ -388,7 +388,7 @@ INLINE int64_t first_inside(const place *o, int axis) {
 
 // A row of widened bf16 becomes one of pairs: each position, and the one that the next output has in its place. Where
 // the outputs are odd in number, the taps of the last one follow behind the row, their second halves 0: it must not
-// meet what another output's pair holds there, which may be Inf.
+// be multiplied by another output's second half, which may be Inf.
 static void pair_row(const place *o, int64_t r, float *row, int64_t channels) {
     const plan *l = o->l;
     const int64_t outputs = ceil_div(o->size[3] - r, l->phases), taps = l->reach, spacing = l->jump;

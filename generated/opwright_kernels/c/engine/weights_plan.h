@@ -17,7 +17,7 @@
 #define HALVES 0
 #endif
 
-// Bounds, in elements unless said.
+// Bounds, in elements unless stated otherwise.
 enum {
     BLOCK = 128 * 1024,  // rows and panels of one block: with them in L2, dw streams past
     CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would put all pixels into few sets of L1
@@ -102,7 +102,7 @@ static opwright_problem trimmed(opwright_problem p, int64_t *first_small) {
     return p;
 }
 
-// The same problem, its axes merged where no tap tells them apart.
+// The same problem, its axes merged where no tap distinguishes them.
 static opwright_problem folded(opwright_problem p) {
     for (int i = 0; i < 3; i++)
         if (p.taps[i] == 1)
@@ -277,7 +277,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
         l.floats[1] = round_up(ceil_div(l.a_part, l.panel_vectors) * panel_floats(&l), 16);
     if (l.chunks == 1 && !l.straight)
         l.floats[2] = round_up(l.in_one ? taps * l.b_part * min(l.a_part, l.panel_vectors) * LANES : l.dw, 16);
-    // Where pixels are neighbours, a line is transposed whole before its phases are told apart.
+    // Where pixels are neighbours, a line is transposed whole before it is split into phases.
     l.lines = (l.phases > 1 || l.jump != l.step[2]) && p->big_c != 1;
     if (l.lines) {
         const int64_t reach =

@@ -45,7 +45,7 @@ static const int64_t max_rows[] = {0, 8, 8, 4, 4};
 #define MAX_MERGED_TAPS 3
 #endif
 
-// The usual ones of up to 16 rows that meet pixels far apart.
+// The common shapes of up to 16 rows for pixels with a large stride.
 #if LANES == 16
 #define FAR_TILES(T) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4) T(4, 2) T(5, 2) T(7, 2) T(8, 2) T(9, 2) T(10, 2) T(12, 2)
 #else

@@ -54,12 +54,12 @@ static bool piece_of(const opwright_window *w, int64_t first, opwright_problem *
 }
 
 static int64_t solve_scratch(const opwright_window *w, const opwright_problem *p, int64_t workers);
-static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, elem *out,
+static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, sum_cell *out,
                          const opwright_team *team, void *scratch);
 
 typedef struct finishing {
     const opwright_window *w;
-    const elem *sums;
+    const sum_cell *sums;
     opwright_finish *finish;
     const void *context;
     int64_t cell, cells, pieces; // the first; of a line; tasks of a line
@@ -88,13 +88,13 @@ static int64_t windows_scratch(const opwright_window *w, int64_t workers) {
     return copied_bytes(&w->left) + copied_bytes(&w->right) + w->sums_bytes + most;
 }
 
-static void solve_windows(const opwright_window *w, const void *given_left, const void *given_right, elem *out,
+static void solve_windows(const opwright_window *w, const void *given_left, const void *given_right, sum_cell *out,
                    opwright_finish *finish, const void *context, const opwright_team *team, void *scratch) {
     const elem *left = copied_operand(&w->left, given_left, scratch, team);
     scratch = (char *)scratch + copied_bytes(&w->left);
     const elem *right = copied_operand(&w->right, given_right, scratch, team);
     scratch = (char *)scratch + copied_bytes(&w->right);
-    elem *const sums = scratch;
+    sum_cell *const sums = scratch;
     scratch = (char *)scratch + w->sums_bytes;
     int64_t products = 1, lines = 1;
     for (int64_t b = 0; b < w->batches; b++)

@@ -7,7 +7,7 @@ static int64_t solve_scratch(const opwright_window *w, const opwright_problem *p
     return w->solve == SOLVE_X ? OPWRIGHT_NAME(x_scratch)(p, workers) : OPWRIGHT_NAME(y_scratch)(p, workers);
 }
 
-static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, elem *out,
+static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, sum_cell *out,
                          const opwright_team *team, void *scratch) {
     if (w->solve == SOLVE_X)
         OPWRIGHT_NAME(x)(p, first, second, NULL, out, team, scratch);

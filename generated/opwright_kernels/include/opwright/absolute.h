@@ -25,32 +25,20 @@ typedef struct opwright_absolute_sizes {
 typedef void opwright_absolute_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_absolute_f32_kernel
-    absolute_f32_portable,
-    absolute_f32_neon,
-    absolute_f32_avx2,
-    absolute_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_absolute_sizes));
+opwright_absolute_f32_kernel absolute_f32_portable, absolute_f32_neon, absolute_f32_avx2, absolute_f32_avx512;
 
 typedef void opwright_absolute_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_absolute_f16_kernel
-    absolute_f16_portable,
-    absolute_f16_neon,
-    absolute_f16_avx2,
-    absolute_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_absolute_sizes));
+opwright_absolute_f16_kernel absolute_f16_portable, absolute_f16_neon, absolute_f16_avx2, absolute_f16_avx512;
 
 typedef void opwright_absolute_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_absolute_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_absolute_bf16_kernel
-    absolute_bf16_portable,
-    absolute_bf16_neon,
-    absolute_bf16_avx2,
-    absolute_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_absolute_sizes));
+opwright_absolute_bf16_kernel absolute_bf16_portable, absolute_bf16_neon, absolute_bf16_avx2, absolute_bf16_avx512;
 
 #if defined(__cplusplus)
 }

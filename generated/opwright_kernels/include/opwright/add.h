@@ -27,89 +27,57 @@ typedef void opwright_add_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_f32_kernel
-    add_f32_portable,
-    add_f32_neon,
-    add_f32_avx2,
-    add_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_f32_kernel add_f32_portable, add_f32_neon, add_f32_avx2, add_f32_avx512;
 
 typedef void opwright_add_bf16_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_bf16_kernel
-    add_bf16_portable,
-    add_bf16_neon,
-    add_bf16_avx2,
-    add_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_bf16_kernel add_bf16_portable, add_bf16_neon, add_bf16_avx2, add_bf16_avx512;
 
 typedef void opwright_add_f16_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_f16_kernel
-    add_f16_portable,
-    add_f16_neon,
-    add_f16_avx2,
-    add_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_f16_kernel add_f16_portable, add_f16_neon, add_f16_avx2, add_f16_avx512;
 
 typedef void opwright_add_f32_bf16_f32_kernel(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_f32_bf16_f32_kernel
-    add_f32_bf16_f32_portable,
-    add_f32_bf16_f32_neon,
-    add_f32_bf16_f32_avx2,
-    add_f32_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_f32_bf16_f32_kernel add_f32_bf16_f32_portable, add_f32_bf16_f32_neon, add_f32_bf16_f32_avx2, add_f32_bf16_f32_avx512;
 
 typedef void opwright_add_f32_f16_f32_kernel(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_f32_f16_f32_kernel
-    add_f32_f16_f32_portable,
-    add_f32_f16_f32_neon,
-    add_f32_f16_f32_avx2,
-    add_f32_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_f32_f16_f32_kernel add_f32_f16_f32_portable, add_f32_f16_f32_neon, add_f32_f16_f32_avx2, add_f32_f16_f32_avx512;
 
 typedef void opwright_add_bf16_f32_f32_kernel(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_bf16_f32_f32_kernel
-    add_bf16_f32_f32_portable,
-    add_bf16_f32_f32_neon,
-    add_bf16_f32_f32_avx2,
-    add_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_bf16_f32_f32_kernel add_bf16_f32_f32_portable, add_bf16_f32_f32_neon, add_bf16_f32_f32_avx2, add_bf16_f32_f32_avx512;
 
 typedef void opwright_add_f16_f32_f32_kernel(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_f16_f32_f32_kernel
-    add_f16_f32_f32_portable,
-    add_f16_f32_f32_neon,
-    add_f16_f32_f32_avx2,
-    add_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_f16_f32_f32_kernel add_f16_f32_f32_portable, add_f16_f32_f32_neon, add_f16_f32_f32_avx2, add_f16_f32_f32_avx512;
 
 typedef void opwright_add_s32_kernel(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_add_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_add_s32_kernel
-    add_s32_portable,
-    add_s32_neon,
-    add_s32_avx2,
-    add_s32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_add_sizes));
+opwright_add_s32_kernel add_s32_portable, add_s32_neon, add_s32_avx2, add_s32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -38,32 +38,20 @@ typedef struct opwright_avg_pool_sizes {
 typedef void opwright_avg_pool_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_f32_kernel
-    avg_pool_f32_portable,
-    avg_pool_f32_neon,
-    avg_pool_f32_avx2,
-    avg_pool_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_sizes));
+opwright_avg_pool_f32_kernel avg_pool_f32_portable, avg_pool_f32_neon, avg_pool_f32_avx2, avg_pool_f32_avx512;
 
 typedef void opwright_avg_pool_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_bf16_kernel
-    avg_pool_bf16_portable,
-    avg_pool_bf16_neon,
-    avg_pool_bf16_avx2,
-    avg_pool_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_sizes));
+opwright_avg_pool_bf16_kernel avg_pool_bf16_portable, avg_pool_bf16_neon, avg_pool_bf16_avx2, avg_pool_bf16_avx512;
 
 typedef void opwright_avg_pool_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_avg_pool_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_f16_kernel
-    avg_pool_f16_portable,
-    avg_pool_f16_neon,
-    avg_pool_f16_avx2,
-    avg_pool_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_sizes));
+opwright_avg_pool_f16_kernel avg_pool_f16_portable, avg_pool_f16_neon, avg_pool_f16_avx2, avg_pool_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -39,32 +39,20 @@ typedef struct opwright_avg_pool_backward_sizes {
 typedef void opwright_avg_pool_backward_f32_kernel(
     const float *diff_dst,
     float *diff_src,
-    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_backward_f32_kernel
-    avg_pool_backward_f32_portable,
-    avg_pool_backward_f32_neon,
-    avg_pool_backward_f32_avx2,
-    avg_pool_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_backward_sizes));
+opwright_avg_pool_backward_f32_kernel avg_pool_backward_f32_portable, avg_pool_backward_f32_neon, avg_pool_backward_f32_avx2, avg_pool_backward_f32_avx512;
 
 typedef void opwright_avg_pool_backward_bf16_kernel(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_backward_bf16_kernel
-    avg_pool_backward_bf16_portable,
-    avg_pool_backward_bf16_neon,
-    avg_pool_backward_bf16_avx2,
-    avg_pool_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_backward_sizes));
+opwright_avg_pool_backward_bf16_kernel avg_pool_backward_bf16_portable, avg_pool_backward_bf16_neon, avg_pool_backward_bf16_avx2, avg_pool_backward_bf16_avx512;
 
 typedef void opwright_avg_pool_backward_f16_kernel(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_avg_pool_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_avg_pool_backward_f16_kernel
-    avg_pool_backward_f16_portable,
-    avg_pool_backward_f16_neon,
-    avg_pool_backward_f16_avx2,
-    avg_pool_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_avg_pool_backward_sizes));
+opwright_avg_pool_backward_f16_kernel avg_pool_backward_f16_portable, avg_pool_backward_f16_neon, avg_pool_backward_f16_avx2, avg_pool_backward_f16_avx512;
 
 #if defined(__cplusplus)
 }

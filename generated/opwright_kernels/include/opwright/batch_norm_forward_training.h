@@ -55,12 +55,8 @@ typedef void opwright_batch_norm_forward_training_f32_kernel(
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_forward_training_f32_kernel
-    batch_norm_forward_training_f32_portable,
-    batch_norm_forward_training_f32_neon,
-    batch_norm_forward_training_f32_avx2,
-    batch_norm_forward_training_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_forward_training_sizes));
+opwright_batch_norm_forward_training_f32_kernel batch_norm_forward_training_f32_portable, batch_norm_forward_training_f32_neon, batch_norm_forward_training_f32_avx2, batch_norm_forward_training_f32_avx512;
 
 typedef void opwright_batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_kernel(
     const opwright_bf16 *src,
@@ -73,12 +69,8 @@ typedef void opwright_batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_kernel
-    batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_portable,
-    batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_neon,
-    batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx2,
-    batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_forward_training_sizes));
+opwright_batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_kernel batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_portable, batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_neon, batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx2, batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f32_avx512;
 
 typedef void opwright_batch_norm_forward_training_bf16_kernel(
     const opwright_bf16 *src,
@@ -91,12 +83,8 @@ typedef void opwright_batch_norm_forward_training_bf16_kernel(
     opwright_bf16 *running_variance,
     opwright_bf16 *batch_mean,
     opwright_bf16 *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_forward_training_bf16_kernel
-    batch_norm_forward_training_bf16_portable,
-    batch_norm_forward_training_bf16_neon,
-    batch_norm_forward_training_bf16_avx2,
-    batch_norm_forward_training_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_forward_training_sizes));
+opwright_batch_norm_forward_training_bf16_kernel batch_norm_forward_training_bf16_portable, batch_norm_forward_training_bf16_neon, batch_norm_forward_training_bf16_avx2, batch_norm_forward_training_bf16_avx512;
 
 typedef void opwright_batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_kernel(
     const opwright_f16 *src,
@@ -109,12 +97,8 @@ typedef void opwright_batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f3
     float *running_variance,
     float *batch_mean,
     float *batch_variance,
-    const opwright_batch_norm_forward_training_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_kernel
-    batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portable,
-    batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_neon,
-    batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx2,
-    batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_forward_training_sizes));
+opwright_batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_kernel batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_portable, batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_neon, batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx2, batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

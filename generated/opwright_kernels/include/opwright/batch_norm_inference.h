@@ -40,12 +40,8 @@ typedef void opwright_batch_norm_inference_f32_kernel(
     const float *mean,
     const float *variance,
     float *dst,
-    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_inference_f32_kernel
-    batch_norm_inference_f32_portable,
-    batch_norm_inference_f32_neon,
-    batch_norm_inference_f32_avx2,
-    batch_norm_inference_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_inference_sizes));
+opwright_batch_norm_inference_f32_kernel batch_norm_inference_f32_portable, batch_norm_inference_f32_neon, batch_norm_inference_f32_avx2, batch_norm_inference_f32_avx512;
 
 typedef void opwright_batch_norm_inference_bf16_f32_f32_f32_f32_bf16_kernel(
     const opwright_bf16 *src,
@@ -54,12 +50,8 @@ typedef void opwright_batch_norm_inference_bf16_f32_f32_f32_f32_bf16_kernel(
     const float *mean,
     const float *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_inference_bf16_f32_f32_f32_f32_bf16_kernel
-    batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable,
-    batch_norm_inference_bf16_f32_f32_f32_f32_bf16_neon,
-    batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx2,
-    batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_inference_sizes));
+opwright_batch_norm_inference_bf16_f32_f32_f32_f32_bf16_kernel batch_norm_inference_bf16_f32_f32_f32_f32_bf16_portable, batch_norm_inference_bf16_f32_f32_f32_f32_bf16_neon, batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx2, batch_norm_inference_bf16_f32_f32_f32_f32_bf16_avx512;
 
 typedef void opwright_batch_norm_inference_bf16_kernel(
     const opwright_bf16 *src,
@@ -68,12 +60,8 @@ typedef void opwright_batch_norm_inference_bf16_kernel(
     const opwright_bf16 *mean,
     const opwright_bf16 *variance,
     opwright_bf16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_inference_bf16_kernel
-    batch_norm_inference_bf16_portable,
-    batch_norm_inference_bf16_neon,
-    batch_norm_inference_bf16_avx2,
-    batch_norm_inference_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_inference_sizes));
+opwright_batch_norm_inference_bf16_kernel batch_norm_inference_bf16_portable, batch_norm_inference_bf16_neon, batch_norm_inference_bf16_avx2, batch_norm_inference_bf16_avx512;
 
 typedef void opwright_batch_norm_inference_f16_f32_f32_f32_f32_f16_kernel(
     const opwright_f16 *src,
@@ -82,12 +70,8 @@ typedef void opwright_batch_norm_inference_f16_f32_f32_f32_f32_f16_kernel(
     const float *mean,
     const float *variance,
     opwright_f16 *dst,
-    const opwright_batch_norm_inference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_inference_f16_f32_f32_f32_f32_f16_kernel
-    batch_norm_inference_f16_f32_f32_f32_f32_f16_portable,
-    batch_norm_inference_f16_f32_f32_f32_f32_f16_neon,
-    batch_norm_inference_f16_f32_f32_f32_f32_f16_avx2,
-    batch_norm_inference_f16_f32_f32_f32_f32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_inference_sizes));
+opwright_batch_norm_inference_f16_f32_f32_f32_f32_f16_kernel batch_norm_inference_f16_f32_f32_f32_f32_f16_portable, batch_norm_inference_f16_f32_f32_f32_f32_f16_neon, batch_norm_inference_f16_f32_f32_f32_f32_f16_avx2, batch_norm_inference_f16_f32_f32_f32_f32_f16_avx512;
 
 #if defined(__cplusplus)
 }

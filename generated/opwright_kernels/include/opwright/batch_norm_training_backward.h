@@ -52,12 +52,8 @@ typedef void opwright_batch_norm_training_backward_f32_kernel(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_training_backward_f32_kernel
-    batch_norm_training_backward_f32_portable,
-    batch_norm_training_backward_f32_neon,
-    batch_norm_training_backward_f32_avx2,
-    batch_norm_training_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_training_backward_sizes));
+opwright_batch_norm_training_backward_f32_kernel batch_norm_training_backward_f32_portable, batch_norm_training_backward_f32_neon, batch_norm_training_backward_f32_avx2, batch_norm_training_backward_f32_avx512;
 
 typedef void opwright_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_kernel(
     const opwright_bf16 *src,
@@ -68,12 +64,8 @@ typedef void opwright_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f3
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_kernel
-    batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable,
-    batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_neon,
-    batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx2,
-    batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_training_backward_sizes));
+opwright_batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_kernel batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_portable, batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_neon, batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx2, batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_avx512;
 
 typedef void opwright_batch_norm_training_backward_bf16_kernel(
     const opwright_bf16 *src,
@@ -84,12 +76,8 @@ typedef void opwright_batch_norm_training_backward_bf16_kernel(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_training_backward_bf16_kernel
-    batch_norm_training_backward_bf16_portable,
-    batch_norm_training_backward_bf16_neon,
-    batch_norm_training_backward_bf16_avx2,
-    batch_norm_training_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_training_backward_sizes));
+opwright_batch_norm_training_backward_bf16_kernel batch_norm_training_backward_bf16_portable, batch_norm_training_backward_bf16_neon, batch_norm_training_backward_bf16_avx2, batch_norm_training_backward_bf16_avx512;
 
 typedef void opwright_batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_kernel(
     const opwright_f16 *src,
@@ -100,12 +88,8 @@ typedef void opwright_batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_batch_norm_training_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_kernel
-    batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable,
-    batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_neon,
-    batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx2,
-    batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_batch_norm_training_backward_sizes));
+opwright_batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_kernel batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_portable, batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_neon, batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx2, batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -31,32 +31,20 @@ typedef struct opwright_bias_add_backward_sizes {
 typedef void opwright_bias_add_backward_f32_kernel(
     const float *diff_dst,
     float *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_bias_add_backward_f32_kernel
-    bias_add_backward_f32_portable,
-    bias_add_backward_f32_neon,
-    bias_add_backward_f32_avx2,
-    bias_add_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_backward_sizes));
+opwright_bias_add_backward_f32_kernel bias_add_backward_f32_portable, bias_add_backward_f32_neon, bias_add_backward_f32_avx2, bias_add_backward_f32_avx512;
 
 typedef void opwright_bias_add_backward_bf16_kernel(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_bias_add_backward_bf16_kernel
-    bias_add_backward_bf16_portable,
-    bias_add_backward_bf16_neon,
-    bias_add_backward_bf16_avx2,
-    bias_add_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_backward_sizes));
+opwright_bias_add_backward_bf16_kernel bias_add_backward_bf16_portable, bias_add_backward_bf16_neon, bias_add_backward_bf16_avx2, bias_add_backward_bf16_avx512;
 
 typedef void opwright_bias_add_backward_f16_kernel(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_bias,
-    const opwright_bias_add_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_bias_add_backward_f16_kernel
-    bias_add_backward_f16_portable,
-    bias_add_backward_f16_neon,
-    bias_add_backward_f16_avx2,
-    bias_add_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_backward_sizes));
+opwright_bias_add_backward_f16_kernel bias_add_backward_f16_portable, bias_add_backward_f16_neon, bias_add_backward_f16_avx2, bias_add_backward_f16_avx512;
 
 #if defined(__cplusplus)
 }

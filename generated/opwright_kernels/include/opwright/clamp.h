@@ -27,32 +27,20 @@ typedef struct opwright_clamp_sizes {
 typedef void opwright_clamp_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_clamp_f32_kernel
-    clamp_f32_portable,
-    clamp_f32_neon,
-    clamp_f32_avx2,
-    clamp_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_clamp_sizes));
+opwright_clamp_f32_kernel clamp_f32_portable, clamp_f32_neon, clamp_f32_avx2, clamp_f32_avx512;
 
 typedef void opwright_clamp_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_clamp_f16_kernel
-    clamp_f16_portable,
-    clamp_f16_neon,
-    clamp_f16_avx2,
-    clamp_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_clamp_sizes));
+opwright_clamp_f16_kernel clamp_f16_portable, clamp_f16_neon, clamp_f16_avx2, clamp_f16_avx512;
 
 typedef void opwright_clamp_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_clamp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_clamp_bf16_kernel
-    clamp_bf16_portable,
-    clamp_bf16_neon,
-    clamp_bf16_avx2,
-    clamp_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_clamp_sizes));
+opwright_clamp_bf16_kernel clamp_bf16_portable, clamp_bf16_neon, clamp_bf16_avx2, clamp_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -32,32 +32,20 @@ typedef struct opwright_concat_sizes {
 typedef void opwright_concat_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_concat_f32_kernel
-    concat_f32_portable,
-    concat_f32_neon,
-    concat_f32_avx2,
-    concat_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_concat_sizes));
+opwright_concat_f32_kernel concat_f32_portable, concat_f32_neon, concat_f32_avx2, concat_f32_avx512;
 
 typedef void opwright_concat_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_concat_f16_kernel
-    concat_f16_portable,
-    concat_f16_neon,
-    concat_f16_avx2,
-    concat_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_concat_sizes));
+opwright_concat_f16_kernel concat_f16_portable, concat_f16_neon, concat_f16_avx2, concat_f16_avx512;
 
 typedef void opwright_concat_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_concat_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_concat_bf16_kernel
-    concat_bf16_portable,
-    concat_bf16_neon,
-    concat_bf16_avx2,
-    concat_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_concat_sizes));
+opwright_concat_bf16_kernel concat_bf16_portable, concat_bf16_neon, concat_bf16_avx2, concat_bf16_avx512;
 
 #if defined(__cplusplus)
 }

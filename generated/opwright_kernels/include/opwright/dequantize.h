@@ -36,48 +36,32 @@ typedef void opwright_dequantize_u8_f32_kernel(
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dequantize_u8_f32_kernel
-    dequantize_u8_f32_portable,
-    dequantize_u8_f32_neon,
-    dequantize_u8_f32_avx2,
-    dequantize_u8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
+opwright_dequantize_u8_f32_kernel dequantize_u8_f32_portable, dequantize_u8_f32_neon, dequantize_u8_f32_avx2, dequantize_u8_f32_avx512;
 
 typedef void opwright_dequantize_s8_f32_kernel(
     const int8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dequantize_s8_f32_kernel
-    dequantize_s8_f32_portable,
-    dequantize_s8_f32_neon,
-    dequantize_s8_f32_avx2,
-    dequantize_s8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
+opwright_dequantize_s8_f32_kernel dequantize_s8_f32_portable, dequantize_s8_f32_neon, dequantize_s8_f32_avx2, dequantize_s8_f32_avx512;
 
 typedef void opwright_dequantize_f8_e4m3_f32_kernel(
     const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dequantize_f8_e4m3_f32_kernel
-    dequantize_f8_e4m3_f32_portable,
-    dequantize_f8_e4m3_f32_neon,
-    dequantize_f8_e4m3_f32_avx2,
-    dequantize_f8_e4m3_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
+opwright_dequantize_f8_e4m3_f32_kernel dequantize_f8_e4m3_f32_portable, dequantize_f8_e4m3_f32_neon, dequantize_f8_e4m3_f32_avx2, dequantize_f8_e4m3_f32_avx512;
 
 typedef void opwright_dequantize_f8_e5m2_f32_kernel(
     const uint8_t *src,
     const double *scales,
     const int64_t *zps,
     float *dst,
-    const opwright_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dequantize_f8_e5m2_f32_kernel
-    dequantize_f8_e5m2_f32_portable,
-    dequantize_f8_e5m2_f32_neon,
-    dequantize_f8_e5m2_f32_avx2,
-    dequantize_f8_e5m2_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
+opwright_dequantize_f8_e5m2_f32_kernel dequantize_f8_e5m2_f32_portable, dequantize_f8_e5m2_f32_neon, dequantize_f8_e5m2_f32_avx2, dequantize_f8_e5m2_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -27,78 +27,50 @@ typedef void opwright_divide_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_f32_kernel
-    divide_f32_portable,
-    divide_f32_neon,
-    divide_f32_avx2,
-    divide_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_f32_kernel divide_f32_portable, divide_f32_neon, divide_f32_avx2, divide_f32_avx512;
 
 typedef void opwright_divide_bf16_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_bf16_kernel
-    divide_bf16_portable,
-    divide_bf16_neon,
-    divide_bf16_avx2,
-    divide_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_bf16_kernel divide_bf16_portable, divide_bf16_neon, divide_bf16_avx2, divide_bf16_avx512;
 
 typedef void opwright_divide_f16_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_f16_kernel
-    divide_f16_portable,
-    divide_f16_neon,
-    divide_f16_avx2,
-    divide_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_f16_kernel divide_f16_portable, divide_f16_neon, divide_f16_avx2, divide_f16_avx512;
 
 typedef void opwright_divide_f32_bf16_f32_kernel(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_f32_bf16_f32_kernel
-    divide_f32_bf16_f32_portable,
-    divide_f32_bf16_f32_neon,
-    divide_f32_bf16_f32_avx2,
-    divide_f32_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_f32_bf16_f32_kernel divide_f32_bf16_f32_portable, divide_f32_bf16_f32_neon, divide_f32_bf16_f32_avx2, divide_f32_bf16_f32_avx512;
 
 typedef void opwright_divide_f32_f16_f32_kernel(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_f32_f16_f32_kernel
-    divide_f32_f16_f32_portable,
-    divide_f32_f16_f32_neon,
-    divide_f32_f16_f32_avx2,
-    divide_f32_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_f32_f16_f32_kernel divide_f32_f16_f32_portable, divide_f32_f16_f32_neon, divide_f32_f16_f32_avx2, divide_f32_f16_f32_avx512;
 
 typedef void opwright_divide_bf16_f32_f32_kernel(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_bf16_f32_f32_kernel
-    divide_bf16_f32_f32_portable,
-    divide_bf16_f32_f32_neon,
-    divide_bf16_f32_f32_avx2,
-    divide_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_bf16_f32_f32_kernel divide_bf16_f32_f32_portable, divide_bf16_f32_f32_neon, divide_bf16_f32_f32_avx2, divide_bf16_f32_f32_avx512;
 
 typedef void opwright_divide_f16_f32_f32_kernel(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_divide_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_divide_f16_f32_f32_kernel
-    divide_f16_f32_f32_portable,
-    divide_f16_f32_f32_neon,
-    divide_f16_f32_f32_avx2,
-    divide_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_divide_sizes));
+opwright_divide_f16_f32_f32_kernel divide_f16_f32_f32_portable, divide_f16_f32_f32_neon, divide_f16_f32_f32_avx2, divide_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -44,432 +44,288 @@ typedef void opwright_dynamic_dequantize_u8_f32_s8_f32_kernel(
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f32_s8_f32_kernel
-    dynamic_dequantize_u8_f32_s8_f32_portable,
-    dynamic_dequantize_u8_f32_s8_f32_neon,
-    dynamic_dequantize_u8_f32_s8_f32_avx2,
-    dynamic_dequantize_u8_f32_s8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f32_s8_f32_kernel dynamic_dequantize_u8_f32_s8_f32_portable, dynamic_dequantize_u8_f32_s8_f32_neon, dynamic_dequantize_u8_f32_s8_f32_avx2, dynamic_dequantize_u8_f32_s8_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_f32_u8_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f32_u8_f32_kernel
-    dynamic_dequantize_u8_f32_u8_f32_portable,
-    dynamic_dequantize_u8_f32_u8_f32_neon,
-    dynamic_dequantize_u8_f32_u8_f32_avx2,
-    dynamic_dequantize_u8_f32_u8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f32_u8_f32_kernel dynamic_dequantize_u8_f32_u8_f32_portable, dynamic_dequantize_u8_f32_u8_f32_neon, dynamic_dequantize_u8_f32_u8_f32_avx2, dynamic_dequantize_u8_f32_u8_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_f32_s32_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f32_s32_f32_kernel
-    dynamic_dequantize_u8_f32_s32_f32_portable,
-    dynamic_dequantize_u8_f32_s32_f32_neon,
-    dynamic_dequantize_u8_f32_s32_f32_avx2,
-    dynamic_dequantize_u8_f32_s32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f32_s32_f32_kernel dynamic_dequantize_u8_f32_s32_f32_portable, dynamic_dequantize_u8_f32_s32_f32_neon, dynamic_dequantize_u8_f32_s32_f32_avx2, dynamic_dequantize_u8_f32_s32_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_bf16_s8_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_bf16_s8_bf16_kernel
-    dynamic_dequantize_u8_bf16_s8_bf16_portable,
-    dynamic_dequantize_u8_bf16_s8_bf16_neon,
-    dynamic_dequantize_u8_bf16_s8_bf16_avx2,
-    dynamic_dequantize_u8_bf16_s8_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_bf16_s8_bf16_kernel dynamic_dequantize_u8_bf16_s8_bf16_portable, dynamic_dequantize_u8_bf16_s8_bf16_neon, dynamic_dequantize_u8_bf16_s8_bf16_avx2, dynamic_dequantize_u8_bf16_s8_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_bf16_u8_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_bf16_u8_bf16_kernel
-    dynamic_dequantize_u8_bf16_u8_bf16_portable,
-    dynamic_dequantize_u8_bf16_u8_bf16_neon,
-    dynamic_dequantize_u8_bf16_u8_bf16_avx2,
-    dynamic_dequantize_u8_bf16_u8_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_bf16_u8_bf16_kernel dynamic_dequantize_u8_bf16_u8_bf16_portable, dynamic_dequantize_u8_bf16_u8_bf16_neon, dynamic_dequantize_u8_bf16_u8_bf16_avx2, dynamic_dequantize_u8_bf16_u8_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_bf16_s32_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_bf16_s32_bf16_kernel
-    dynamic_dequantize_u8_bf16_s32_bf16_portable,
-    dynamic_dequantize_u8_bf16_s32_bf16_neon,
-    dynamic_dequantize_u8_bf16_s32_bf16_avx2,
-    dynamic_dequantize_u8_bf16_s32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_bf16_s32_bf16_kernel dynamic_dequantize_u8_bf16_s32_bf16_portable, dynamic_dequantize_u8_bf16_s32_bf16_neon, dynamic_dequantize_u8_bf16_s32_bf16_avx2, dynamic_dequantize_u8_bf16_s32_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_f16_s8_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f16_s8_f16_kernel
-    dynamic_dequantize_u8_f16_s8_f16_portable,
-    dynamic_dequantize_u8_f16_s8_f16_neon,
-    dynamic_dequantize_u8_f16_s8_f16_avx2,
-    dynamic_dequantize_u8_f16_s8_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f16_s8_f16_kernel dynamic_dequantize_u8_f16_s8_f16_portable, dynamic_dequantize_u8_f16_s8_f16_neon, dynamic_dequantize_u8_f16_s8_f16_avx2, dynamic_dequantize_u8_f16_s8_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_f16_u8_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f16_u8_f16_kernel
-    dynamic_dequantize_u8_f16_u8_f16_portable,
-    dynamic_dequantize_u8_f16_u8_f16_neon,
-    dynamic_dequantize_u8_f16_u8_f16_avx2,
-    dynamic_dequantize_u8_f16_u8_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f16_u8_f16_kernel dynamic_dequantize_u8_f16_u8_f16_portable, dynamic_dequantize_u8_f16_u8_f16_neon, dynamic_dequantize_u8_f16_u8_f16_avx2, dynamic_dequantize_u8_f16_u8_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_u8_f16_s32_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u8_f16_s32_f16_kernel
-    dynamic_dequantize_u8_f16_s32_f16_portable,
-    dynamic_dequantize_u8_f16_s32_f16_neon,
-    dynamic_dequantize_u8_f16_s32_f16_avx2,
-    dynamic_dequantize_u8_f16_s32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u8_f16_s32_f16_kernel dynamic_dequantize_u8_f16_s32_f16_portable, dynamic_dequantize_u8_f16_s32_f16_neon, dynamic_dequantize_u8_f16_s32_f16_avx2, dynamic_dequantize_u8_f16_s32_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f32_s8_f32_kernel(
     const int8_t *src,
     const float *scales,
     const int8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f32_s8_f32_kernel
-    dynamic_dequantize_s8_f32_s8_f32_portable,
-    dynamic_dequantize_s8_f32_s8_f32_neon,
-    dynamic_dequantize_s8_f32_s8_f32_avx2,
-    dynamic_dequantize_s8_f32_s8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f32_s8_f32_kernel dynamic_dequantize_s8_f32_s8_f32_portable, dynamic_dequantize_s8_f32_s8_f32_neon, dynamic_dequantize_s8_f32_s8_f32_avx2, dynamic_dequantize_s8_f32_s8_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f32_u8_f32_kernel(
     const int8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f32_u8_f32_kernel
-    dynamic_dequantize_s8_f32_u8_f32_portable,
-    dynamic_dequantize_s8_f32_u8_f32_neon,
-    dynamic_dequantize_s8_f32_u8_f32_avx2,
-    dynamic_dequantize_s8_f32_u8_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f32_u8_f32_kernel dynamic_dequantize_s8_f32_u8_f32_portable, dynamic_dequantize_s8_f32_u8_f32_neon, dynamic_dequantize_s8_f32_u8_f32_avx2, dynamic_dequantize_s8_f32_u8_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f32_s32_f32_kernel(
     const int8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f32_s32_f32_kernel
-    dynamic_dequantize_s8_f32_s32_f32_portable,
-    dynamic_dequantize_s8_f32_s32_f32_neon,
-    dynamic_dequantize_s8_f32_s32_f32_avx2,
-    dynamic_dequantize_s8_f32_s32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f32_s32_f32_kernel dynamic_dequantize_s8_f32_s32_f32_portable, dynamic_dequantize_s8_f32_s32_f32_neon, dynamic_dequantize_s8_f32_s32_f32_avx2, dynamic_dequantize_s8_f32_s32_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_bf16_s8_bf16_kernel(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_bf16_s8_bf16_kernel
-    dynamic_dequantize_s8_bf16_s8_bf16_portable,
-    dynamic_dequantize_s8_bf16_s8_bf16_neon,
-    dynamic_dequantize_s8_bf16_s8_bf16_avx2,
-    dynamic_dequantize_s8_bf16_s8_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_bf16_s8_bf16_kernel dynamic_dequantize_s8_bf16_s8_bf16_portable, dynamic_dequantize_s8_bf16_s8_bf16_neon, dynamic_dequantize_s8_bf16_s8_bf16_avx2, dynamic_dequantize_s8_bf16_s8_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_bf16_u8_bf16_kernel(
     const int8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_bf16_u8_bf16_kernel
-    dynamic_dequantize_s8_bf16_u8_bf16_portable,
-    dynamic_dequantize_s8_bf16_u8_bf16_neon,
-    dynamic_dequantize_s8_bf16_u8_bf16_avx2,
-    dynamic_dequantize_s8_bf16_u8_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_bf16_u8_bf16_kernel dynamic_dequantize_s8_bf16_u8_bf16_portable, dynamic_dequantize_s8_bf16_u8_bf16_neon, dynamic_dequantize_s8_bf16_u8_bf16_avx2, dynamic_dequantize_s8_bf16_u8_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_bf16_s32_bf16_kernel(
     const int8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_bf16_s32_bf16_kernel
-    dynamic_dequantize_s8_bf16_s32_bf16_portable,
-    dynamic_dequantize_s8_bf16_s32_bf16_neon,
-    dynamic_dequantize_s8_bf16_s32_bf16_avx2,
-    dynamic_dequantize_s8_bf16_s32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_bf16_s32_bf16_kernel dynamic_dequantize_s8_bf16_s32_bf16_portable, dynamic_dequantize_s8_bf16_s32_bf16_neon, dynamic_dequantize_s8_bf16_s32_bf16_avx2, dynamic_dequantize_s8_bf16_s32_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f16_s8_f16_kernel(
     const int8_t *src,
     const opwright_f16 *scales,
     const int8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f16_s8_f16_kernel
-    dynamic_dequantize_s8_f16_s8_f16_portable,
-    dynamic_dequantize_s8_f16_s8_f16_neon,
-    dynamic_dequantize_s8_f16_s8_f16_avx2,
-    dynamic_dequantize_s8_f16_s8_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f16_s8_f16_kernel dynamic_dequantize_s8_f16_s8_f16_portable, dynamic_dequantize_s8_f16_s8_f16_neon, dynamic_dequantize_s8_f16_s8_f16_avx2, dynamic_dequantize_s8_f16_s8_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f16_u8_f16_kernel(
     const int8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f16_u8_f16_kernel
-    dynamic_dequantize_s8_f16_u8_f16_portable,
-    dynamic_dequantize_s8_f16_u8_f16_neon,
-    dynamic_dequantize_s8_f16_u8_f16_avx2,
-    dynamic_dequantize_s8_f16_u8_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f16_u8_f16_kernel dynamic_dequantize_s8_f16_u8_f16_portable, dynamic_dequantize_s8_f16_u8_f16_neon, dynamic_dequantize_s8_f16_u8_f16_avx2, dynamic_dequantize_s8_f16_u8_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s8_f16_s32_f16_kernel(
     const int8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s8_f16_s32_f16_kernel
-    dynamic_dequantize_s8_f16_s32_f16_portable,
-    dynamic_dequantize_s8_f16_s32_f16_neon,
-    dynamic_dequantize_s8_f16_s32_f16_avx2,
-    dynamic_dequantize_s8_f16_s32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s8_f16_s32_f16_kernel dynamic_dequantize_s8_f16_s32_f16_portable, dynamic_dequantize_s8_f16_s32_f16_neon, dynamic_dequantize_s8_f16_s32_f16_avx2, dynamic_dequantize_s8_f16_s32_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f32_s4_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f32_s4_f32_kernel
-    dynamic_dequantize_u4_f32_s4_f32_portable,
-    dynamic_dequantize_u4_f32_s4_f32_neon,
-    dynamic_dequantize_u4_f32_s4_f32_avx2,
-    dynamic_dequantize_u4_f32_s4_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f32_s4_f32_kernel dynamic_dequantize_u4_f32_s4_f32_portable, dynamic_dequantize_u4_f32_s4_f32_neon, dynamic_dequantize_u4_f32_s4_f32_avx2, dynamic_dequantize_u4_f32_s4_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f32_u4_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f32_u4_f32_kernel
-    dynamic_dequantize_u4_f32_u4_f32_portable,
-    dynamic_dequantize_u4_f32_u4_f32_neon,
-    dynamic_dequantize_u4_f32_u4_f32_avx2,
-    dynamic_dequantize_u4_f32_u4_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f32_u4_f32_kernel dynamic_dequantize_u4_f32_u4_f32_portable, dynamic_dequantize_u4_f32_u4_f32_neon, dynamic_dequantize_u4_f32_u4_f32_avx2, dynamic_dequantize_u4_f32_u4_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f32_s32_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f32_s32_f32_kernel
-    dynamic_dequantize_u4_f32_s32_f32_portable,
-    dynamic_dequantize_u4_f32_s32_f32_neon,
-    dynamic_dequantize_u4_f32_s32_f32_avx2,
-    dynamic_dequantize_u4_f32_s32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f32_s32_f32_kernel dynamic_dequantize_u4_f32_s32_f32_portable, dynamic_dequantize_u4_f32_s32_f32_neon, dynamic_dequantize_u4_f32_s32_f32_avx2, dynamic_dequantize_u4_f32_s32_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_bf16_s4_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_bf16_s4_bf16_kernel
-    dynamic_dequantize_u4_bf16_s4_bf16_portable,
-    dynamic_dequantize_u4_bf16_s4_bf16_neon,
-    dynamic_dequantize_u4_bf16_s4_bf16_avx2,
-    dynamic_dequantize_u4_bf16_s4_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_bf16_s4_bf16_kernel dynamic_dequantize_u4_bf16_s4_bf16_portable, dynamic_dequantize_u4_bf16_s4_bf16_neon, dynamic_dequantize_u4_bf16_s4_bf16_avx2, dynamic_dequantize_u4_bf16_s4_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_bf16_u4_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_bf16_u4_bf16_kernel
-    dynamic_dequantize_u4_bf16_u4_bf16_portable,
-    dynamic_dequantize_u4_bf16_u4_bf16_neon,
-    dynamic_dequantize_u4_bf16_u4_bf16_avx2,
-    dynamic_dequantize_u4_bf16_u4_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_bf16_u4_bf16_kernel dynamic_dequantize_u4_bf16_u4_bf16_portable, dynamic_dequantize_u4_bf16_u4_bf16_neon, dynamic_dequantize_u4_bf16_u4_bf16_avx2, dynamic_dequantize_u4_bf16_u4_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_bf16_s32_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_bf16_s32_bf16_kernel
-    dynamic_dequantize_u4_bf16_s32_bf16_portable,
-    dynamic_dequantize_u4_bf16_s32_bf16_neon,
-    dynamic_dequantize_u4_bf16_s32_bf16_avx2,
-    dynamic_dequantize_u4_bf16_s32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_bf16_s32_bf16_kernel dynamic_dequantize_u4_bf16_s32_bf16_portable, dynamic_dequantize_u4_bf16_s32_bf16_neon, dynamic_dequantize_u4_bf16_s32_bf16_avx2, dynamic_dequantize_u4_bf16_s32_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f16_s4_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f16_s4_f16_kernel
-    dynamic_dequantize_u4_f16_s4_f16_portable,
-    dynamic_dequantize_u4_f16_s4_f16_neon,
-    dynamic_dequantize_u4_f16_s4_f16_avx2,
-    dynamic_dequantize_u4_f16_s4_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f16_s4_f16_kernel dynamic_dequantize_u4_f16_s4_f16_portable, dynamic_dequantize_u4_f16_s4_f16_neon, dynamic_dequantize_u4_f16_s4_f16_avx2, dynamic_dequantize_u4_f16_s4_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f16_u4_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f16_u4_f16_kernel
-    dynamic_dequantize_u4_f16_u4_f16_portable,
-    dynamic_dequantize_u4_f16_u4_f16_neon,
-    dynamic_dequantize_u4_f16_u4_f16_avx2,
-    dynamic_dequantize_u4_f16_u4_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f16_u4_f16_kernel dynamic_dequantize_u4_f16_u4_f16_portable, dynamic_dequantize_u4_f16_u4_f16_neon, dynamic_dequantize_u4_f16_u4_f16_avx2, dynamic_dequantize_u4_f16_u4_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_u4_f16_s32_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_u4_f16_s32_f16_kernel
-    dynamic_dequantize_u4_f16_s32_f16_portable,
-    dynamic_dequantize_u4_f16_s32_f16_neon,
-    dynamic_dequantize_u4_f16_s32_f16_avx2,
-    dynamic_dequantize_u4_f16_s32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_u4_f16_s32_f16_kernel dynamic_dequantize_u4_f16_s32_f16_portable, dynamic_dequantize_u4_f16_s32_f16_neon, dynamic_dequantize_u4_f16_s32_f16_avx2, dynamic_dequantize_u4_f16_s32_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f32_s4_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f32_s4_f32_kernel
-    dynamic_dequantize_s4_f32_s4_f32_portable,
-    dynamic_dequantize_s4_f32_s4_f32_neon,
-    dynamic_dequantize_s4_f32_s4_f32_avx2,
-    dynamic_dequantize_s4_f32_s4_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f32_s4_f32_kernel dynamic_dequantize_s4_f32_s4_f32_portable, dynamic_dequantize_s4_f32_s4_f32_neon, dynamic_dequantize_s4_f32_s4_f32_avx2, dynamic_dequantize_s4_f32_s4_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f32_u4_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const uint8_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f32_u4_f32_kernel
-    dynamic_dequantize_s4_f32_u4_f32_portable,
-    dynamic_dequantize_s4_f32_u4_f32_neon,
-    dynamic_dequantize_s4_f32_u4_f32_avx2,
-    dynamic_dequantize_s4_f32_u4_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f32_u4_f32_kernel dynamic_dequantize_s4_f32_u4_f32_portable, dynamic_dequantize_s4_f32_u4_f32_neon, dynamic_dequantize_s4_f32_u4_f32_avx2, dynamic_dequantize_s4_f32_u4_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f32_s32_f32_kernel(
     const uint8_t *src,
     const float *scales,
     const int32_t *zps,
     float *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f32_s32_f32_kernel
-    dynamic_dequantize_s4_f32_s32_f32_portable,
-    dynamic_dequantize_s4_f32_s32_f32_neon,
-    dynamic_dequantize_s4_f32_s32_f32_avx2,
-    dynamic_dequantize_s4_f32_s32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f32_s32_f32_kernel dynamic_dequantize_s4_f32_s32_f32_portable, dynamic_dequantize_s4_f32_s32_f32_neon, dynamic_dequantize_s4_f32_s32_f32_avx2, dynamic_dequantize_s4_f32_s32_f32_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_bf16_s4_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_bf16_s4_bf16_kernel
-    dynamic_dequantize_s4_bf16_s4_bf16_portable,
-    dynamic_dequantize_s4_bf16_s4_bf16_neon,
-    dynamic_dequantize_s4_bf16_s4_bf16_avx2,
-    dynamic_dequantize_s4_bf16_s4_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_bf16_s4_bf16_kernel dynamic_dequantize_s4_bf16_s4_bf16_portable, dynamic_dequantize_s4_bf16_s4_bf16_neon, dynamic_dequantize_s4_bf16_s4_bf16_avx2, dynamic_dequantize_s4_bf16_s4_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_bf16_u4_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const uint8_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_bf16_u4_bf16_kernel
-    dynamic_dequantize_s4_bf16_u4_bf16_portable,
-    dynamic_dequantize_s4_bf16_u4_bf16_neon,
-    dynamic_dequantize_s4_bf16_u4_bf16_avx2,
-    dynamic_dequantize_s4_bf16_u4_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_bf16_u4_bf16_kernel dynamic_dequantize_s4_bf16_u4_bf16_portable, dynamic_dequantize_s4_bf16_u4_bf16_neon, dynamic_dequantize_s4_bf16_u4_bf16_avx2, dynamic_dequantize_s4_bf16_u4_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_bf16_s32_bf16_kernel(
     const uint8_t *src,
     const opwright_bf16 *scales,
     const int32_t *zps,
     opwright_bf16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_bf16_s32_bf16_kernel
-    dynamic_dequantize_s4_bf16_s32_bf16_portable,
-    dynamic_dequantize_s4_bf16_s32_bf16_neon,
-    dynamic_dequantize_s4_bf16_s32_bf16_avx2,
-    dynamic_dequantize_s4_bf16_s32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_bf16_s32_bf16_kernel dynamic_dequantize_s4_bf16_s32_bf16_portable, dynamic_dequantize_s4_bf16_s32_bf16_neon, dynamic_dequantize_s4_bf16_s32_bf16_avx2, dynamic_dequantize_s4_bf16_s32_bf16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f16_s4_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f16_s4_f16_kernel
-    dynamic_dequantize_s4_f16_s4_f16_portable,
-    dynamic_dequantize_s4_f16_s4_f16_neon,
-    dynamic_dequantize_s4_f16_s4_f16_avx2,
-    dynamic_dequantize_s4_f16_s4_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f16_s4_f16_kernel dynamic_dequantize_s4_f16_s4_f16_portable, dynamic_dequantize_s4_f16_s4_f16_neon, dynamic_dequantize_s4_f16_s4_f16_avx2, dynamic_dequantize_s4_f16_s4_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f16_u4_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const uint8_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f16_u4_f16_kernel
-    dynamic_dequantize_s4_f16_u4_f16_portable,
-    dynamic_dequantize_s4_f16_u4_f16_neon,
-    dynamic_dequantize_s4_f16_u4_f16_avx2,
-    dynamic_dequantize_s4_f16_u4_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f16_u4_f16_kernel dynamic_dequantize_s4_f16_u4_f16_portable, dynamic_dequantize_s4_f16_u4_f16_neon, dynamic_dequantize_s4_f16_u4_f16_avx2, dynamic_dequantize_s4_f16_u4_f16_avx512;
 
 typedef void opwright_dynamic_dequantize_s4_f16_s32_f16_kernel(
     const uint8_t *src,
     const opwright_f16 *scales,
     const int32_t *zps,
     opwright_f16 *dst,
-    const opwright_dynamic_dequantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_dequantize_s4_f16_s32_f16_kernel
-    dynamic_dequantize_s4_f16_s32_f16_portable,
-    dynamic_dequantize_s4_f16_s32_f16_neon,
-    dynamic_dequantize_s4_f16_s32_f16_avx2,
-    dynamic_dequantize_s4_f16_s32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_dequantize_sizes));
+opwright_dynamic_dequantize_s4_f16_s32_f16_kernel dynamic_dequantize_s4_f16_s32_f16_portable, dynamic_dequantize_s4_f16_s32_f16_neon, dynamic_dequantize_s4_f16_s32_f16_avx2, dynamic_dequantize_s4_f16_s32_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -36,72 +36,48 @@ typedef void opwright_dynamic_quantize_f32_f32_s8_u8_kernel(
     const float *scales,
     const int8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_s8_u8_kernel
-    dynamic_quantize_f32_f32_s8_u8_portable,
-    dynamic_quantize_f32_f32_s8_u8_neon,
-    dynamic_quantize_f32_f32_s8_u8_avx2,
-    dynamic_quantize_f32_f32_s8_u8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_s8_u8_kernel dynamic_quantize_f32_f32_s8_u8_portable, dynamic_quantize_f32_f32_s8_u8_neon, dynamic_quantize_f32_f32_s8_u8_avx2, dynamic_quantize_f32_f32_s8_u8_avx512;
 
 typedef void opwright_dynamic_quantize_f32_f32_u8_u8_kernel(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_u8_u8_kernel
-    dynamic_quantize_f32_f32_u8_u8_portable,
-    dynamic_quantize_f32_f32_u8_u8_neon,
-    dynamic_quantize_f32_f32_u8_u8_avx2,
-    dynamic_quantize_f32_f32_u8_u8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_u8_u8_kernel dynamic_quantize_f32_f32_u8_u8_portable, dynamic_quantize_f32_f32_u8_u8_neon, dynamic_quantize_f32_f32_u8_u8_avx2, dynamic_quantize_f32_f32_u8_u8_avx512;
 
 typedef void opwright_dynamic_quantize_f32_f32_s32_u8_kernel(
     const float *src,
     const float *scales,
     const int32_t *zps,
     uint8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_s32_u8_kernel
-    dynamic_quantize_f32_f32_s32_u8_portable,
-    dynamic_quantize_f32_f32_s32_u8_neon,
-    dynamic_quantize_f32_f32_s32_u8_avx2,
-    dynamic_quantize_f32_f32_s32_u8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_s32_u8_kernel dynamic_quantize_f32_f32_s32_u8_portable, dynamic_quantize_f32_f32_s32_u8_neon, dynamic_quantize_f32_f32_s32_u8_avx2, dynamic_quantize_f32_f32_s32_u8_avx512;
 
 typedef void opwright_dynamic_quantize_f32_f32_s8_s8_kernel(
     const float *src,
     const float *scales,
     const int8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_s8_s8_kernel
-    dynamic_quantize_f32_f32_s8_s8_portable,
-    dynamic_quantize_f32_f32_s8_s8_neon,
-    dynamic_quantize_f32_f32_s8_s8_avx2,
-    dynamic_quantize_f32_f32_s8_s8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_s8_s8_kernel dynamic_quantize_f32_f32_s8_s8_portable, dynamic_quantize_f32_f32_s8_s8_neon, dynamic_quantize_f32_f32_s8_s8_avx2, dynamic_quantize_f32_f32_s8_s8_avx512;
 
 typedef void opwright_dynamic_quantize_f32_f32_u8_s8_kernel(
     const float *src,
     const float *scales,
     const uint8_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_u8_s8_kernel
-    dynamic_quantize_f32_f32_u8_s8_portable,
-    dynamic_quantize_f32_f32_u8_s8_neon,
-    dynamic_quantize_f32_f32_u8_s8_avx2,
-    dynamic_quantize_f32_f32_u8_s8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_u8_s8_kernel dynamic_quantize_f32_f32_u8_s8_portable, dynamic_quantize_f32_f32_u8_s8_neon, dynamic_quantize_f32_f32_u8_s8_avx2, dynamic_quantize_f32_f32_u8_s8_avx512;
 
 typedef void opwright_dynamic_quantize_f32_f32_s32_s8_kernel(
     const float *src,
     const float *scales,
     const int32_t *zps,
     int8_t *dst,
-    const opwright_dynamic_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_dynamic_quantize_f32_f32_s32_s8_kernel
-    dynamic_quantize_f32_f32_s32_s8_portable,
-    dynamic_quantize_f32_f32_s32_s8_neon,
-    dynamic_quantize_f32_f32_s32_s8_avx2,
-    dynamic_quantize_f32_f32_s32_s8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_dynamic_quantize_sizes));
+opwright_dynamic_quantize_f32_f32_s32_s8_kernel dynamic_quantize_f32_f32_s32_s8_portable, dynamic_quantize_f32_f32_s32_s8_neon, dynamic_quantize_f32_f32_s32_s8_avx2, dynamic_quantize_f32_f32_s32_s8_avx512;
 
 #if defined(__cplusplus)
 }

@@ -26,32 +26,20 @@ typedef struct opwright_elu_sizes {
 typedef void opwright_elu_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_f32_kernel
-    elu_f32_portable,
-    elu_f32_neon,
-    elu_f32_avx2,
-    elu_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_sizes));
+opwright_elu_f32_kernel elu_f32_portable, elu_f32_neon, elu_f32_avx2, elu_f32_avx512;
 
 typedef void opwright_elu_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_f16_kernel
-    elu_f16_portable,
-    elu_f16_neon,
-    elu_f16_avx2,
-    elu_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_sizes));
+opwright_elu_f16_kernel elu_f16_portable, elu_f16_neon, elu_f16_avx2, elu_f16_avx512;
 
 typedef void opwright_elu_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_elu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_bf16_kernel
-    elu_bf16_portable,
-    elu_bf16_neon,
-    elu_bf16_avx2,
-    elu_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_sizes));
+opwright_elu_bf16_kernel elu_bf16_portable, elu_bf16_neon, elu_bf16_avx2, elu_bf16_avx512;
 
 #if defined(__cplusplus)
 }

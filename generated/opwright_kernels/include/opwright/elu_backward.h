@@ -29,34 +29,22 @@ typedef void opwright_elu_backward_f32_kernel(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_backward_f32_kernel
-    elu_backward_f32_portable,
-    elu_backward_f32_neon,
-    elu_backward_f32_avx2,
-    elu_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_backward_sizes));
+opwright_elu_backward_f32_kernel elu_backward_f32_portable, elu_backward_f32_neon, elu_backward_f32_avx2, elu_backward_f32_avx512;
 
 typedef void opwright_elu_backward_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_backward_f16_kernel
-    elu_backward_f16_portable,
-    elu_backward_f16_neon,
-    elu_backward_f16_avx2,
-    elu_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_backward_sizes));
+opwright_elu_backward_f16_kernel elu_backward_f16_portable, elu_backward_f16_neon, elu_backward_f16_avx2, elu_backward_f16_avx512;
 
 typedef void opwright_elu_backward_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_elu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_elu_backward_bf16_kernel
-    elu_backward_bf16_portable,
-    elu_backward_bf16_neon,
-    elu_backward_bf16_avx2,
-    elu_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_elu_backward_sizes));
+opwright_elu_backward_bf16_kernel elu_backward_bf16_portable, elu_backward_bf16_neon, elu_backward_bf16_avx2, elu_backward_bf16_avx512;
 
 #if defined(__cplusplus)
 }

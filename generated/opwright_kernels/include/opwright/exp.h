@@ -25,32 +25,20 @@ typedef struct opwright_exp_sizes {
 typedef void opwright_exp_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_exp_f32_kernel
-    exp_f32_portable,
-    exp_f32_neon,
-    exp_f32_avx2,
-    exp_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_exp_sizes));
+opwright_exp_f32_kernel exp_f32_portable, exp_f32_neon, exp_f32_avx2, exp_f32_avx512;
 
 typedef void opwright_exp_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_exp_f16_kernel
-    exp_f16_portable,
-    exp_f16_neon,
-    exp_f16_avx2,
-    exp_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_exp_sizes));
+opwright_exp_f16_kernel exp_f16_portable, exp_f16_neon, exp_f16_avx2, exp_f16_avx512;
 
 typedef void opwright_exp_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_exp_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_exp_bf16_kernel
-    exp_bf16_portable,
-    exp_bf16_neon,
-    exp_bf16_avx2,
-    exp_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_exp_sizes));
+opwright_exp_bf16_kernel exp_bf16_portable, exp_bf16_neon, exp_bf16_avx2, exp_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -26,32 +26,20 @@ typedef struct opwright_gelu_sizes {
 typedef void opwright_gelu_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gelu_f32_kernel
-    gelu_f32_portable,
-    gelu_f32_neon,
-    gelu_f32_avx2,
-    gelu_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gelu_sizes));
+opwright_gelu_f32_kernel gelu_f32_portable, gelu_f32_neon, gelu_f32_avx2, gelu_f32_avx512;
 
 typedef void opwright_gelu_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gelu_f16_kernel
-    gelu_f16_portable,
-    gelu_f16_neon,
-    gelu_f16_avx2,
-    gelu_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gelu_sizes));
+opwright_gelu_f16_kernel gelu_f16_portable, gelu_f16_neon, gelu_f16_avx2, gelu_f16_avx512;
 
 typedef void opwright_gelu_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_gelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gelu_bf16_kernel
-    gelu_bf16_portable,
-    gelu_bf16_neon,
-    gelu_bf16_avx2,
-    gelu_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gelu_sizes));
+opwright_gelu_bf16_kernel gelu_bf16_portable, gelu_bf16_neon, gelu_bf16_avx2, gelu_bf16_avx512;
 
 #if defined(__cplusplus)
 }

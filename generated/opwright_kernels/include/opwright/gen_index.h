@@ -32,32 +32,20 @@ typedef struct opwright_gen_index_sizes {
 typedef void opwright_gen_index_f32_s32_kernel(
     const float *src,
     int32_t *dst,
-    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gen_index_f32_s32_kernel
-    gen_index_f32_s32_portable,
-    gen_index_f32_s32_neon,
-    gen_index_f32_s32_avx2,
-    gen_index_f32_s32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gen_index_sizes));
+opwright_gen_index_f32_s32_kernel gen_index_f32_s32_portable, gen_index_f32_s32_neon, gen_index_f32_s32_avx2, gen_index_f32_s32_avx512;
 
 typedef void opwright_gen_index_bf16_s32_kernel(
     const opwright_bf16 *src,
     int32_t *dst,
-    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gen_index_bf16_s32_kernel
-    gen_index_bf16_s32_portable,
-    gen_index_bf16_s32_neon,
-    gen_index_bf16_s32_avx2,
-    gen_index_bf16_s32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gen_index_sizes));
+opwright_gen_index_bf16_s32_kernel gen_index_bf16_s32_portable, gen_index_bf16_s32_neon, gen_index_bf16_s32_avx2, gen_index_bf16_s32_avx512;
 
 typedef void opwright_gen_index_f16_s32_kernel(
     const opwright_f16 *src,
     int32_t *dst,
-    const opwright_gen_index_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_gen_index_f16_s32_kernel
-    gen_index_f16_s32_portable,
-    gen_index_f16_s32_neon,
-    gen_index_f16_s32_avx2,
-    gen_index_f16_s32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_gen_index_sizes));
+opwright_gen_index_f16_s32_kernel gen_index_f16_s32_portable, gen_index_f16_s32_neon, gen_index_f16_s32_avx2, gen_index_f16_s32_avx512;
 
 #if defined(__cplusplus)
 }

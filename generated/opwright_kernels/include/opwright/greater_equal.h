@@ -27,45 +27,29 @@ typedef void opwright_greater_equal_f32_f32_boolean_kernel(
     const float *src_0,
     const float *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_greater_equal_f32_f32_boolean_kernel
-    greater_equal_f32_f32_boolean_portable,
-    greater_equal_f32_f32_boolean_neon,
-    greater_equal_f32_f32_boolean_avx2,
-    greater_equal_f32_f32_boolean_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_greater_equal_sizes));
+opwright_greater_equal_f32_f32_boolean_kernel greater_equal_f32_f32_boolean_portable, greater_equal_f32_f32_boolean_neon, greater_equal_f32_f32_boolean_avx2, greater_equal_f32_f32_boolean_avx512;
 
 typedef void opwright_greater_equal_bf16_bf16_boolean_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_greater_equal_bf16_bf16_boolean_kernel
-    greater_equal_bf16_bf16_boolean_portable,
-    greater_equal_bf16_bf16_boolean_neon,
-    greater_equal_bf16_bf16_boolean_avx2,
-    greater_equal_bf16_bf16_boolean_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_greater_equal_sizes));
+opwright_greater_equal_bf16_bf16_boolean_kernel greater_equal_bf16_bf16_boolean_portable, greater_equal_bf16_bf16_boolean_neon, greater_equal_bf16_bf16_boolean_avx2, greater_equal_bf16_bf16_boolean_avx512;
 
 typedef void opwright_greater_equal_f16_f16_boolean_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_greater_equal_f16_f16_boolean_kernel
-    greater_equal_f16_f16_boolean_portable,
-    greater_equal_f16_f16_boolean_neon,
-    greater_equal_f16_f16_boolean_avx2,
-    greater_equal_f16_f16_boolean_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_greater_equal_sizes));
+opwright_greater_equal_f16_f16_boolean_kernel greater_equal_f16_f16_boolean_portable, greater_equal_f16_f16_boolean_neon, greater_equal_f16_f16_boolean_avx2, greater_equal_f16_f16_boolean_avx512;
 
 typedef void opwright_greater_equal_s32_s32_boolean_kernel(
     const int32_t *src_0,
     const int32_t *src_1,
     uint8_t *dst,
-    const opwright_greater_equal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_greater_equal_s32_s32_boolean_kernel
-    greater_equal_s32_s32_boolean_portable,
-    greater_equal_s32_s32_boolean_neon,
-    greater_equal_s32_s32_boolean_avx2,
-    greater_equal_s32_s32_boolean_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_greater_equal_sizes));
+opwright_greater_equal_s32_s32_boolean_kernel greater_equal_s32_s32_boolean_portable, greater_equal_s32_s32_boolean_neon, greater_equal_s32_s32_boolean_avx2, greater_equal_s32_s32_boolean_avx512;
 
 #if defined(__cplusplus)
 }

@@ -55,12 +55,8 @@ typedef void opwright_group_norm_f32_kernel(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_group_norm_f32_kernel
-    group_norm_f32_portable,
-    group_norm_f32_neon,
-    group_norm_f32_avx2,
-    group_norm_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_group_norm_sizes));
+opwright_group_norm_f32_kernel group_norm_f32_portable, group_norm_f32_neon, group_norm_f32_avx2, group_norm_f32_avx512;
 
 typedef void opwright_group_norm_bf16_f32_f32_bf16_f32_f32_kernel(
     const opwright_bf16 *src,
@@ -69,12 +65,8 @@ typedef void opwright_group_norm_bf16_f32_f32_bf16_f32_f32_kernel(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_group_norm_bf16_f32_f32_bf16_f32_f32_kernel
-    group_norm_bf16_f32_f32_bf16_f32_f32_portable,
-    group_norm_bf16_f32_f32_bf16_f32_f32_neon,
-    group_norm_bf16_f32_f32_bf16_f32_f32_avx2,
-    group_norm_bf16_f32_f32_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_group_norm_sizes));
+opwright_group_norm_bf16_f32_f32_bf16_f32_f32_kernel group_norm_bf16_f32_f32_bf16_f32_f32_portable, group_norm_bf16_f32_f32_bf16_f32_f32_neon, group_norm_bf16_f32_f32_bf16_f32_f32_avx2, group_norm_bf16_f32_f32_bf16_f32_f32_avx512;
 
 typedef void opwright_group_norm_bf16_kernel(
     const opwright_bf16 *src,
@@ -83,12 +75,8 @@ typedef void opwright_group_norm_bf16_kernel(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_group_norm_bf16_kernel
-    group_norm_bf16_portable,
-    group_norm_bf16_neon,
-    group_norm_bf16_avx2,
-    group_norm_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_group_norm_sizes));
+opwright_group_norm_bf16_kernel group_norm_bf16_portable, group_norm_bf16_neon, group_norm_bf16_avx2, group_norm_bf16_avx512;
 
 typedef void opwright_group_norm_f16_f32_f32_f16_f32_f32_kernel(
     const opwright_f16 *src,
@@ -97,12 +85,8 @@ typedef void opwright_group_norm_f16_f32_f32_f16_f32_f32_kernel(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_group_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_group_norm_f16_f32_f32_f16_f32_f32_kernel
-    group_norm_f16_f32_f32_f16_f32_f32_portable,
-    group_norm_f16_f32_f32_f16_f32_f32_neon,
-    group_norm_f16_f32_f32_f16_f32_f32_avx2,
-    group_norm_f16_f32_f32_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_group_norm_sizes));
+opwright_group_norm_f16_f32_f32_f16_f32_f32_kernel group_norm_f16_f32_f32_f16_f32_f32_portable, group_norm_f16_f32_f32_f16_f32_f32_neon, group_norm_f16_f32_f32_f16_f32_f32_avx2, group_norm_f16_f32_f32_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

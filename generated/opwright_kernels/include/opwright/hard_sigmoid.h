@@ -27,32 +27,20 @@ typedef struct opwright_hard_sigmoid_sizes {
 typedef void opwright_hard_sigmoid_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_sigmoid_f32_kernel
-    hard_sigmoid_f32_portable,
-    hard_sigmoid_f32_neon,
-    hard_sigmoid_f32_avx2,
-    hard_sigmoid_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_sigmoid_sizes));
+opwright_hard_sigmoid_f32_kernel hard_sigmoid_f32_portable, hard_sigmoid_f32_neon, hard_sigmoid_f32_avx2, hard_sigmoid_f32_avx512;
 
 typedef void opwright_hard_sigmoid_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_sigmoid_bf16_kernel
-    hard_sigmoid_bf16_portable,
-    hard_sigmoid_bf16_neon,
-    hard_sigmoid_bf16_avx2,
-    hard_sigmoid_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_sigmoid_sizes));
+opwright_hard_sigmoid_bf16_kernel hard_sigmoid_bf16_portable, hard_sigmoid_bf16_neon, hard_sigmoid_bf16_avx2, hard_sigmoid_bf16_avx512;
 
 typedef void opwright_hard_sigmoid_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_sigmoid_f16_kernel
-    hard_sigmoid_f16_portable,
-    hard_sigmoid_f16_neon,
-    hard_sigmoid_f16_avx2,
-    hard_sigmoid_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_sigmoid_sizes));
+opwright_hard_sigmoid_f16_kernel hard_sigmoid_f16_portable, hard_sigmoid_f16_neon, hard_sigmoid_f16_avx2, hard_sigmoid_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_hard_swish_sizes {
 typedef void opwright_hard_swish_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_swish_f32_kernel
-    hard_swish_f32_portable,
-    hard_swish_f32_neon,
-    hard_swish_f32_avx2,
-    hard_swish_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_swish_sizes));
+opwright_hard_swish_f32_kernel hard_swish_f32_portable, hard_swish_f32_neon, hard_swish_f32_avx2, hard_swish_f32_avx512;
 
 typedef void opwright_hard_swish_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_swish_bf16_kernel
-    hard_swish_bf16_portable,
-    hard_swish_bf16_neon,
-    hard_swish_bf16_avx2,
-    hard_swish_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_swish_sizes));
+opwright_hard_swish_bf16_kernel hard_swish_bf16_portable, hard_swish_bf16_neon, hard_swish_bf16_avx2, hard_swish_bf16_avx512;
 
 typedef void opwright_hard_swish_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_hard_swish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_hard_swish_f16_kernel
-    hard_swish_f16_portable,
-    hard_swish_f16_neon,
-    hard_swish_f16_avx2,
-    hard_swish_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_hard_swish_sizes));
+opwright_hard_swish_f16_kernel hard_swish_f16_portable, hard_swish_f16_neon, hard_swish_f16_avx2, hard_swish_f16_avx512;
 
 #if defined(__cplusplus)
 }

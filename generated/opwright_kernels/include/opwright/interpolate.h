@@ -40,32 +40,20 @@ typedef struct opwright_interpolate_sizes {
 typedef void opwright_interpolate_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_interpolate_f32_kernel
-    interpolate_f32_portable,
-    interpolate_f32_neon,
-    interpolate_f32_avx2,
-    interpolate_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_sizes));
+opwright_interpolate_f32_kernel interpolate_f32_portable, interpolate_f32_neon, interpolate_f32_avx2, interpolate_f32_avx512;
 
 typedef void opwright_interpolate_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_interpolate_bf16_kernel
-    interpolate_bf16_portable,
-    interpolate_bf16_neon,
-    interpolate_bf16_avx2,
-    interpolate_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_sizes));
+opwright_interpolate_bf16_kernel interpolate_bf16_portable, interpolate_bf16_neon, interpolate_bf16_avx2, interpolate_bf16_avx512;
 
 typedef void opwright_interpolate_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_interpolate_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_interpolate_f16_kernel
-    interpolate_f16_portable,
-    interpolate_f16_neon,
-    interpolate_f16_avx2,
-    interpolate_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_interpolate_sizes));
+opwright_interpolate_f16_kernel interpolate_f16_portable, interpolate_f16_neon, interpolate_f16_avx2, interpolate_f16_avx512;
 
 #if defined(__cplusplus)
 }

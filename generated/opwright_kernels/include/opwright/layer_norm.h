@@ -46,12 +46,8 @@ typedef void opwright_layer_norm_f32_kernel(
     float *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_f32_kernel
-    layer_norm_f32_portable,
-    layer_norm_f32_neon,
-    layer_norm_f32_avx2,
-    layer_norm_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_sizes));
+opwright_layer_norm_f32_kernel layer_norm_f32_portable, layer_norm_f32_neon, layer_norm_f32_avx2, layer_norm_f32_avx512;
 
 typedef void opwright_layer_norm_bf16_f32_f32_bf16_f32_f32_kernel(
     const opwright_bf16 *src,
@@ -60,12 +56,8 @@ typedef void opwright_layer_norm_bf16_f32_f32_bf16_f32_f32_kernel(
     opwright_bf16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_bf16_f32_f32_bf16_f32_f32_kernel
-    layer_norm_bf16_f32_f32_bf16_f32_f32_portable,
-    layer_norm_bf16_f32_f32_bf16_f32_f32_neon,
-    layer_norm_bf16_f32_f32_bf16_f32_f32_avx2,
-    layer_norm_bf16_f32_f32_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_sizes));
+opwright_layer_norm_bf16_f32_f32_bf16_f32_f32_kernel layer_norm_bf16_f32_f32_bf16_f32_f32_portable, layer_norm_bf16_f32_f32_bf16_f32_f32_neon, layer_norm_bf16_f32_f32_bf16_f32_f32_avx2, layer_norm_bf16_f32_f32_bf16_f32_f32_avx512;
 
 typedef void opwright_layer_norm_bf16_kernel(
     const opwright_bf16 *src,
@@ -74,12 +66,8 @@ typedef void opwright_layer_norm_bf16_kernel(
     opwright_bf16 *dst,
     opwright_bf16 *mean,
     opwright_bf16 *variance,
-    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_bf16_kernel
-    layer_norm_bf16_portable,
-    layer_norm_bf16_neon,
-    layer_norm_bf16_avx2,
-    layer_norm_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_sizes));
+opwright_layer_norm_bf16_kernel layer_norm_bf16_portable, layer_norm_bf16_neon, layer_norm_bf16_avx2, layer_norm_bf16_avx512;
 
 typedef void opwright_layer_norm_f16_f32_f32_f16_f32_f32_kernel(
     const opwright_f16 *src,
@@ -88,12 +76,8 @@ typedef void opwright_layer_norm_f16_f32_f32_f16_f32_f32_kernel(
     opwright_f16 *dst,
     float *mean,
     float *variance,
-    const opwright_layer_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_f16_f32_f32_f16_f32_f32_kernel
-    layer_norm_f16_f32_f32_f16_f32_f32_portable,
-    layer_norm_f16_f32_f32_f16_f32_f32_neon,
-    layer_norm_f16_f32_f32_f16_f32_f32_avx2,
-    layer_norm_f16_f32_f32_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_sizes));
+opwright_layer_norm_f16_f32_f32_f16_f32_f32_kernel layer_norm_f16_f32_f32_f16_f32_f32_portable, layer_norm_f16_f32_f32_f16_f32_f32_neon, layer_norm_f16_f32_f32_f16_f32_f32_avx2, layer_norm_f16_f32_f32_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -53,12 +53,8 @@ typedef void opwright_layer_norm_backward_f32_kernel(
     float *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_backward_f32_kernel
-    layer_norm_backward_f32_portable,
-    layer_norm_backward_f32_neon,
-    layer_norm_backward_f32_avx2,
-    layer_norm_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_backward_sizes));
+opwright_layer_norm_backward_f32_kernel layer_norm_backward_f32_portable, layer_norm_backward_f32_neon, layer_norm_backward_f32_avx2, layer_norm_backward_f32_avx512;
 
 typedef void opwright_layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_kernel(
     const opwright_bf16 *src,
@@ -70,12 +66,8 @@ typedef void opwright_layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32
     opwright_bf16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_kernel
-    layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable,
-    layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_neon,
-    layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx2,
-    layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_backward_sizes));
+opwright_layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_kernel layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_portable, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_neon, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx2, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_avx512;
 
 typedef void opwright_layer_norm_backward_bf16_kernel(
     const opwright_bf16 *src,
@@ -87,12 +79,8 @@ typedef void opwright_layer_norm_backward_bf16_kernel(
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_gamma,
     opwright_bf16 *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_backward_bf16_kernel
-    layer_norm_backward_bf16_portable,
-    layer_norm_backward_bf16_neon,
-    layer_norm_backward_bf16_avx2,
-    layer_norm_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_backward_sizes));
+opwright_layer_norm_backward_bf16_kernel layer_norm_backward_bf16_portable, layer_norm_backward_bf16_neon, layer_norm_backward_bf16_avx2, layer_norm_backward_bf16_avx512;
 
 typedef void opwright_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_kernel(
     const opwright_f16 *src,
@@ -104,12 +92,8 @@ typedef void opwright_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_ke
     opwright_f16 *diff_src,
     float *diff_gamma,
     float *diff_beta,
-    const opwright_layer_norm_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_kernel
-    layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable,
-    layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_neon,
-    layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx2,
-    layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_layer_norm_backward_sizes));
+opwright_layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_kernel layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_portable, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_neon, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx2, layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -26,32 +26,20 @@ typedef struct opwright_leaky_relu_sizes {
 typedef void opwright_leaky_relu_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_leaky_relu_f32_kernel
-    leaky_relu_f32_portable,
-    leaky_relu_f32_neon,
-    leaky_relu_f32_avx2,
-    leaky_relu_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_leaky_relu_sizes));
+opwright_leaky_relu_f32_kernel leaky_relu_f32_portable, leaky_relu_f32_neon, leaky_relu_f32_avx2, leaky_relu_f32_avx512;
 
 typedef void opwright_leaky_relu_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_leaky_relu_bf16_kernel
-    leaky_relu_bf16_portable,
-    leaky_relu_bf16_neon,
-    leaky_relu_bf16_avx2,
-    leaky_relu_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_leaky_relu_sizes));
+opwright_leaky_relu_bf16_kernel leaky_relu_bf16_portable, leaky_relu_bf16_neon, leaky_relu_bf16_avx2, leaky_relu_bf16_avx512;
 
 typedef void opwright_leaky_relu_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_leaky_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_leaky_relu_f16_kernel
-    leaky_relu_f16_portable,
-    leaky_relu_f16_neon,
-    leaky_relu_f16_avx2,
-    leaky_relu_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_leaky_relu_sizes));
+opwright_leaky_relu_f16_kernel leaky_relu_f16_portable, leaky_relu_f16_neon, leaky_relu_f16_avx2, leaky_relu_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_log_sizes {
 typedef void opwright_log_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_log_f32_kernel
-    log_f32_portable,
-    log_f32_neon,
-    log_f32_avx2,
-    log_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_log_sizes));
+opwright_log_f32_kernel log_f32_portable, log_f32_neon, log_f32_avx2, log_f32_avx512;
 
 typedef void opwright_log_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_log_f16_kernel
-    log_f16_portable,
-    log_f16_neon,
-    log_f16_avx2,
-    log_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_log_sizes));
+opwright_log_f16_kernel log_f16_portable, log_f16_neon, log_f16_avx2, log_f16_avx512;
 
 typedef void opwright_log_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_log_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_log_bf16_kernel
-    log_bf16_portable,
-    log_bf16_neon,
-    log_bf16_avx2,
-    log_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_log_sizes));
+opwright_log_bf16_kernel log_bf16_portable, log_bf16_neon, log_bf16_avx2, log_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -40,60 +40,40 @@ typedef void opwright_mat_mul_f32_kernel(
     const float *weights,
     const float *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mat_mul_f32_kernel
-    mat_mul_f32_portable,
-    mat_mul_f32_neon,
-    mat_mul_f32_avx2,
-    mat_mul_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes));
+opwright_mat_mul_f32_kernel mat_mul_f32_portable, mat_mul_f32_neon, mat_mul_f32_avx2, mat_mul_f32_avx512;
 
 typedef void opwright_mat_mul_bf16_bf16_bf16_f32_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mat_mul_bf16_bf16_bf16_f32_kernel
-    mat_mul_bf16_bf16_bf16_f32_portable,
-    mat_mul_bf16_bf16_bf16_f32_neon,
-    mat_mul_bf16_bf16_bf16_f32_avx2,
-    mat_mul_bf16_bf16_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes));
+opwright_mat_mul_bf16_bf16_bf16_f32_kernel mat_mul_bf16_bf16_bf16_f32_portable, mat_mul_bf16_bf16_bf16_f32_neon, mat_mul_bf16_bf16_bf16_f32_avx2, mat_mul_bf16_bf16_bf16_f32_avx512;
 
 typedef void opwright_mat_mul_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *weights,
     const opwright_bf16 *bias,
     opwright_bf16 *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mat_mul_bf16_kernel
-    mat_mul_bf16_portable,
-    mat_mul_bf16_neon,
-    mat_mul_bf16_avx2,
-    mat_mul_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes));
+opwright_mat_mul_bf16_kernel mat_mul_bf16_portable, mat_mul_bf16_neon, mat_mul_bf16_avx2, mat_mul_bf16_avx512;
 
 typedef void opwright_mat_mul_f16_f16_f16_f32_kernel(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     float *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mat_mul_f16_f16_f16_f32_kernel
-    mat_mul_f16_f16_f16_f32_portable,
-    mat_mul_f16_f16_f16_f32_neon,
-    mat_mul_f16_f16_f16_f32_avx2,
-    mat_mul_f16_f16_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes));
+opwright_mat_mul_f16_f16_f16_f32_kernel mat_mul_f16_f16_f16_f32_portable, mat_mul_f16_f16_f16_f32_neon, mat_mul_f16_f16_f16_f32_avx2, mat_mul_f16_f16_f16_f32_avx512;
 
 typedef void opwright_mat_mul_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *weights,
     const opwright_f16 *bias,
     opwright_f16 *dst,
-    const opwright_mat_mul_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mat_mul_f16_kernel
-    mat_mul_f16_portable,
-    mat_mul_f16_neon,
-    mat_mul_f16_avx2,
-    mat_mul_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mat_mul_sizes));
+opwright_mat_mul_f16_kernel mat_mul_f16_portable, mat_mul_f16_neon, mat_mul_f16_avx2, mat_mul_f16_avx512;
 
 #if defined(__cplusplus)
 }

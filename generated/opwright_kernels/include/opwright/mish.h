@@ -25,32 +25,20 @@ typedef struct opwright_mish_sizes {
 typedef void opwright_mish_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mish_f32_kernel
-    mish_f32_portable,
-    mish_f32_neon,
-    mish_f32_avx2,
-    mish_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mish_sizes));
+opwright_mish_f32_kernel mish_f32_portable, mish_f32_neon, mish_f32_avx2, mish_f32_avx512;
 
 typedef void opwright_mish_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mish_bf16_kernel
-    mish_bf16_portable,
-    mish_bf16_neon,
-    mish_bf16_avx2,
-    mish_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mish_sizes));
+opwright_mish_bf16_kernel mish_bf16_portable, mish_bf16_neon, mish_bf16_avx2, mish_bf16_avx512;
 
 typedef void opwright_mish_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_mish_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_mish_f16_kernel
-    mish_f16_portable,
-    mish_f16_neon,
-    mish_f16_avx2,
-    mish_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_mish_sizes));
+opwright_mish_f16_kernel mish_f16_portable, mish_f16_neon, mish_f16_avx2, mish_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -27,78 +27,50 @@ typedef void opwright_multiply_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_f32_kernel
-    multiply_f32_portable,
-    multiply_f32_neon,
-    multiply_f32_avx2,
-    multiply_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_f32_kernel multiply_f32_portable, multiply_f32_neon, multiply_f32_avx2, multiply_f32_avx512;
 
 typedef void opwright_multiply_bf16_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_bf16_kernel
-    multiply_bf16_portable,
-    multiply_bf16_neon,
-    multiply_bf16_avx2,
-    multiply_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_bf16_kernel multiply_bf16_portable, multiply_bf16_neon, multiply_bf16_avx2, multiply_bf16_avx512;
 
 typedef void opwright_multiply_f16_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_f16_kernel
-    multiply_f16_portable,
-    multiply_f16_neon,
-    multiply_f16_avx2,
-    multiply_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_f16_kernel multiply_f16_portable, multiply_f16_neon, multiply_f16_avx2, multiply_f16_avx512;
 
 typedef void opwright_multiply_f32_bf16_f32_kernel(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_f32_bf16_f32_kernel
-    multiply_f32_bf16_f32_portable,
-    multiply_f32_bf16_f32_neon,
-    multiply_f32_bf16_f32_avx2,
-    multiply_f32_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_f32_bf16_f32_kernel multiply_f32_bf16_f32_portable, multiply_f32_bf16_f32_neon, multiply_f32_bf16_f32_avx2, multiply_f32_bf16_f32_avx512;
 
 typedef void opwright_multiply_f32_f16_f32_kernel(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_f32_f16_f32_kernel
-    multiply_f32_f16_f32_portable,
-    multiply_f32_f16_f32_neon,
-    multiply_f32_f16_f32_avx2,
-    multiply_f32_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_f32_f16_f32_kernel multiply_f32_f16_f32_portable, multiply_f32_f16_f32_neon, multiply_f32_f16_f32_avx2, multiply_f32_f16_f32_avx512;
 
 typedef void opwright_multiply_bf16_f32_f32_kernel(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_bf16_f32_f32_kernel
-    multiply_bf16_f32_f32_portable,
-    multiply_bf16_f32_f32_neon,
-    multiply_bf16_f32_f32_avx2,
-    multiply_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_bf16_f32_f32_kernel multiply_bf16_f32_f32_portable, multiply_bf16_f32_f32_neon, multiply_bf16_f32_f32_avx2, multiply_bf16_f32_f32_avx512;
 
 typedef void opwright_multiply_f16_f32_f32_kernel(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_multiply_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_multiply_f16_f32_f32_kernel
-    multiply_f16_f32_f32_portable,
-    multiply_f16_f32_f32_neon,
-    multiply_f16_f32_f32_avx2,
-    multiply_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_multiply_sizes));
+opwright_multiply_f16_f32_f32_kernel multiply_f16_f32_f32_portable, multiply_f16_f32_f32_neon, multiply_f16_f32_f32_avx2, multiply_f16_f32_f32_avx512;
 
 #if defined(__cplusplus)
 }

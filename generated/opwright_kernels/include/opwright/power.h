@@ -26,32 +26,20 @@ typedef struct opwright_power_sizes {
 typedef void opwright_power_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_power_f32_kernel
-    power_f32_portable,
-    power_f32_neon,
-    power_f32_avx2,
-    power_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_power_sizes));
+opwright_power_f32_kernel power_f32_portable, power_f32_neon, power_f32_avx2, power_f32_avx512;
 
 typedef void opwright_power_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_power_bf16_kernel
-    power_bf16_portable,
-    power_bf16_neon,
-    power_bf16_avx2,
-    power_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_power_sizes));
+opwright_power_bf16_kernel power_bf16_portable, power_bf16_neon, power_bf16_avx2, power_bf16_avx512;
 
 typedef void opwright_power_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_power_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_power_f16_kernel
-    power_f16_portable,
-    power_f16_neon,
-    power_f16_avx2,
-    power_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_power_sizes));
+opwright_power_f16_kernel power_f16_portable, power_f16_neon, power_f16_avx2, power_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -39,34 +39,22 @@ typedef void opwright_prelu_f32_kernel(
     const float *src,
     const float *slope,
     float *dst,
-    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_f32_kernel
-    prelu_f32_portable,
-    prelu_f32_neon,
-    prelu_f32_avx2,
-    prelu_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_sizes));
+opwright_prelu_f32_kernel prelu_f32_portable, prelu_f32_neon, prelu_f32_avx2, prelu_f32_avx512;
 
 typedef void opwright_prelu_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *slope,
     opwright_bf16 *dst,
-    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_bf16_kernel
-    prelu_bf16_portable,
-    prelu_bf16_neon,
-    prelu_bf16_avx2,
-    prelu_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_sizes));
+opwright_prelu_bf16_kernel prelu_bf16_portable, prelu_bf16_neon, prelu_bf16_avx2, prelu_bf16_avx512;
 
 typedef void opwright_prelu_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *slope,
     opwright_f16 *dst,
-    const opwright_prelu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_f16_kernel
-    prelu_f16_portable,
-    prelu_f16_neon,
-    prelu_f16_avx2,
-    prelu_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_sizes));
+opwright_prelu_f16_kernel prelu_f16_portable, prelu_f16_neon, prelu_f16_avx2, prelu_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -47,12 +47,8 @@ typedef void opwright_prelu_backward_f32_kernel(
     const float *diff_dst,
     float *diff_src,
     float *diff_slope,
-    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_backward_f32_kernel
-    prelu_backward_f32_portable,
-    prelu_backward_f32_neon,
-    prelu_backward_f32_avx2,
-    prelu_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_backward_sizes));
+opwright_prelu_backward_f32_kernel prelu_backward_f32_portable, prelu_backward_f32_neon, prelu_backward_f32_avx2, prelu_backward_f32_avx512;
 
 typedef void opwright_prelu_backward_bf16_kernel(
     const opwright_bf16 *src,
@@ -60,12 +56,8 @@ typedef void opwright_prelu_backward_bf16_kernel(
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
     opwright_bf16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_backward_bf16_kernel
-    prelu_backward_bf16_portable,
-    prelu_backward_bf16_neon,
-    prelu_backward_bf16_avx2,
-    prelu_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_backward_sizes));
+opwright_prelu_backward_bf16_kernel prelu_backward_bf16_portable, prelu_backward_bf16_neon, prelu_backward_bf16_avx2, prelu_backward_bf16_avx512;
 
 typedef void opwright_prelu_backward_f16_kernel(
     const opwright_f16 *src,
@@ -73,12 +65,8 @@ typedef void opwright_prelu_backward_f16_kernel(
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
     opwright_f16 *diff_slope,
-    const opwright_prelu_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_prelu_backward_f16_kernel
-    prelu_backward_f16_portable,
-    prelu_backward_f16_neon,
-    prelu_backward_f16_avx2,
-    prelu_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_prelu_backward_sizes));
+opwright_prelu_backward_f16_kernel prelu_backward_f16_portable, prelu_backward_f16_neon, prelu_backward_f16_avx2, prelu_backward_f16_avx512;
 
 #if defined(__cplusplus)
 }

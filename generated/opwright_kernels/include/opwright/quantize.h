@@ -36,48 +36,32 @@ typedef void opwright_quantize_f32_u8_kernel(
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_quantize_f32_u8_kernel
-    quantize_f32_u8_portable,
-    quantize_f32_u8_neon,
-    quantize_f32_u8_avx2,
-    quantize_f32_u8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
+opwright_quantize_f32_u8_kernel quantize_f32_u8_portable, quantize_f32_u8_neon, quantize_f32_u8_avx2, quantize_f32_u8_avx512;
 
 typedef void opwright_quantize_f32_s8_kernel(
     const float *src,
     const double *scales,
     const int64_t *zps,
     int8_t *dst,
-    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_quantize_f32_s8_kernel
-    quantize_f32_s8_portable,
-    quantize_f32_s8_neon,
-    quantize_f32_s8_avx2,
-    quantize_f32_s8_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
+opwright_quantize_f32_s8_kernel quantize_f32_s8_portable, quantize_f32_s8_neon, quantize_f32_s8_avx2, quantize_f32_s8_avx512;
 
 typedef void opwright_quantize_f32_f8_e4m3_kernel(
     const float *src,
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_quantize_f32_f8_e4m3_kernel
-    quantize_f32_f8_e4m3_portable,
-    quantize_f32_f8_e4m3_neon,
-    quantize_f32_f8_e4m3_avx2,
-    quantize_f32_f8_e4m3_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
+opwright_quantize_f32_f8_e4m3_kernel quantize_f32_f8_e4m3_portable, quantize_f32_f8_e4m3_neon, quantize_f32_f8_e4m3_avx2, quantize_f32_f8_e4m3_avx512;
 
 typedef void opwright_quantize_f32_f8_e5m2_kernel(
     const float *src,
     const double *scales,
     const int64_t *zps,
     uint8_t *dst,
-    const opwright_quantize_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_quantize_f32_f8_e5m2_kernel
-    quantize_f32_f8_e5m2_portable,
-    quantize_f32_f8_e5m2_neon,
-    quantize_f32_f8_e5m2_avx2,
-    quantize_f32_f8_e5m2_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
+opwright_quantize_f32_f8_e5m2_kernel quantize_f32_f8_e5m2_portable, quantize_f32_f8_e5m2_neon, quantize_f32_f8_e5m2_avx2, quantize_f32_f8_e5m2_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_reciprocal_sizes {
 typedef void opwright_reciprocal_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reciprocal_f32_kernel
-    reciprocal_f32_portable,
-    reciprocal_f32_neon,
-    reciprocal_f32_avx2,
-    reciprocal_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reciprocal_sizes));
+opwright_reciprocal_f32_kernel reciprocal_f32_portable, reciprocal_f32_neon, reciprocal_f32_avx2, reciprocal_f32_avx512;
 
 typedef void opwright_reciprocal_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reciprocal_bf16_kernel
-    reciprocal_bf16_portable,
-    reciprocal_bf16_neon,
-    reciprocal_bf16_avx2,
-    reciprocal_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reciprocal_sizes));
+opwright_reciprocal_bf16_kernel reciprocal_bf16_portable, reciprocal_bf16_neon, reciprocal_bf16_avx2, reciprocal_bf16_avx512;
 
 typedef void opwright_reciprocal_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reciprocal_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reciprocal_f16_kernel
-    reciprocal_f16_portable,
-    reciprocal_f16_neon,
-    reciprocal_f16_avx2,
-    reciprocal_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reciprocal_sizes));
+opwright_reciprocal_f16_kernel reciprocal_f16_portable, reciprocal_f16_neon, reciprocal_f16_avx2, reciprocal_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -30,32 +30,20 @@ typedef struct opwright_reduce_mean_sizes {
 typedef void opwright_reduce_mean_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reduce_mean_f32_kernel
-    reduce_mean_f32_portable,
-    reduce_mean_f32_neon,
-    reduce_mean_f32_avx2,
-    reduce_mean_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reduce_mean_sizes));
+opwright_reduce_mean_f32_kernel reduce_mean_f32_portable, reduce_mean_f32_neon, reduce_mean_f32_avx2, reduce_mean_f32_avx512;
 
 typedef void opwright_reduce_mean_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reduce_mean_bf16_kernel
-    reduce_mean_bf16_portable,
-    reduce_mean_bf16_neon,
-    reduce_mean_bf16_avx2,
-    reduce_mean_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reduce_mean_sizes));
+opwright_reduce_mean_bf16_kernel reduce_mean_bf16_portable, reduce_mean_bf16_neon, reduce_mean_bf16_avx2, reduce_mean_bf16_avx512;
 
 typedef void opwright_reduce_mean_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reduce_mean_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reduce_mean_f16_kernel
-    reduce_mean_f16_portable,
-    reduce_mean_f16_neon,
-    reduce_mean_f16_avx2,
-    reduce_mean_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reduce_mean_sizes));
+opwright_reduce_mean_f16_kernel reduce_mean_f16_portable, reduce_mean_f16_neon, reduce_mean_f16_avx2, reduce_mean_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_relu_sizes {
 typedef void opwright_relu_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_relu_f32_kernel
-    relu_f32_portable,
-    relu_f32_neon,
-    relu_f32_avx2,
-    relu_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_relu_sizes));
+opwright_relu_f32_kernel relu_f32_portable, relu_f32_neon, relu_f32_avx2, relu_f32_avx512;
 
 typedef void opwright_relu_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_relu_bf16_kernel
-    relu_bf16_portable,
-    relu_bf16_neon,
-    relu_bf16_avx2,
-    relu_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_relu_sizes));
+opwright_relu_bf16_kernel relu_bf16_portable, relu_bf16_neon, relu_bf16_avx2, relu_bf16_avx512;
 
 typedef void opwright_relu_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_relu_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_relu_f16_kernel
-    relu_f16_portable,
-    relu_f16_neon,
-    relu_f16_avx2,
-    relu_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_relu_sizes));
+opwright_relu_f16_kernel relu_f16_portable, relu_f16_neon, relu_f16_avx2, relu_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_reorder_sizes {
 typedef void opwright_reorder_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reorder_f32_kernel
-    reorder_f32_portable,
-    reorder_f32_neon,
-    reorder_f32_avx2,
-    reorder_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reorder_sizes));
+opwright_reorder_f32_kernel reorder_f32_portable, reorder_f32_neon, reorder_f32_avx2, reorder_f32_avx512;
 
 typedef void opwright_reorder_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reorder_bf16_kernel
-    reorder_bf16_portable,
-    reorder_bf16_neon,
-    reorder_bf16_avx2,
-    reorder_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reorder_sizes));
+opwright_reorder_bf16_kernel reorder_bf16_portable, reorder_bf16_neon, reorder_bf16_avx2, reorder_bf16_avx512;
 
 typedef void opwright_reorder_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_reorder_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_reorder_f16_kernel
-    reorder_f16_portable,
-    reorder_f16_neon,
-    reorder_f16_avx2,
-    reorder_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_reorder_sizes));
+opwright_reorder_f16_kernel reorder_f16_portable, reorder_f16_neon, reorder_f16_avx2, reorder_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -35,56 +35,36 @@ typedef void opwright_rms_norm_f32_kernel(
     const float *src,
     const float *gamma,
     float *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_rms_norm_f32_kernel
-    rms_norm_f32_portable,
-    rms_norm_f32_neon,
-    rms_norm_f32_avx2,
-    rms_norm_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes));
+opwright_rms_norm_f32_kernel rms_norm_f32_portable, rms_norm_f32_neon, rms_norm_f32_avx2, rms_norm_f32_avx512;
 
 typedef void opwright_rms_norm_bf16_f32_bf16_kernel(
     const opwright_bf16 *src,
     const float *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_rms_norm_bf16_f32_bf16_kernel
-    rms_norm_bf16_f32_bf16_portable,
-    rms_norm_bf16_f32_bf16_neon,
-    rms_norm_bf16_f32_bf16_avx2,
-    rms_norm_bf16_f32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes));
+opwright_rms_norm_bf16_f32_bf16_kernel rms_norm_bf16_f32_bf16_portable, rms_norm_bf16_f32_bf16_neon, rms_norm_bf16_f32_bf16_avx2, rms_norm_bf16_f32_bf16_avx512;
 
 typedef void opwright_rms_norm_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *gamma,
     opwright_bf16 *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_rms_norm_bf16_kernel
-    rms_norm_bf16_portable,
-    rms_norm_bf16_neon,
-    rms_norm_bf16_avx2,
-    rms_norm_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes));
+opwright_rms_norm_bf16_kernel rms_norm_bf16_portable, rms_norm_bf16_neon, rms_norm_bf16_avx2, rms_norm_bf16_avx512;
 
 typedef void opwright_rms_norm_f16_f32_f16_kernel(
     const opwright_f16 *src,
     const float *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_rms_norm_f16_f32_f16_kernel
-    rms_norm_f16_f32_f16_portable,
-    rms_norm_f16_f32_f16_neon,
-    rms_norm_f16_f32_f16_avx2,
-    rms_norm_f16_f32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes));
+opwright_rms_norm_f16_f32_f16_kernel rms_norm_f16_f32_f16_portable, rms_norm_f16_f32_f16_neon, rms_norm_f16_f32_f16_avx2, rms_norm_f16_f32_f16_avx512;
 
 typedef void opwright_rms_norm_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *gamma,
     opwright_f16 *dst,
-    const opwright_rms_norm_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_rms_norm_f16_kernel
-    rms_norm_f16_portable,
-    rms_norm_f16_neon,
-    rms_norm_f16_avx2,
-    rms_norm_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_sizes));
+opwright_rms_norm_f16_kernel rms_norm_f16_portable, rms_norm_f16_neon, rms_norm_f16_avx2, rms_norm_f16_avx512;
 
 #if defined(__cplusplus)
 }

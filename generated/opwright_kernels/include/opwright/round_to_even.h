@@ -25,32 +25,20 @@ typedef struct opwright_round_to_even_sizes {
 typedef void opwright_round_to_even_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_round_to_even_f32_kernel
-    round_to_even_f32_portable,
-    round_to_even_f32_neon,
-    round_to_even_f32_avx2,
-    round_to_even_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_round_to_even_sizes));
+opwright_round_to_even_f32_kernel round_to_even_f32_portable, round_to_even_f32_neon, round_to_even_f32_avx2, round_to_even_f32_avx512;
 
 typedef void opwright_round_to_even_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_round_to_even_f16_kernel
-    round_to_even_f16_portable,
-    round_to_even_f16_neon,
-    round_to_even_f16_avx2,
-    round_to_even_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_round_to_even_sizes));
+opwright_round_to_even_f16_kernel round_to_even_f16_portable, round_to_even_f16_neon, round_to_even_f16_avx2, round_to_even_f16_avx512;
 
 typedef void opwright_round_to_even_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_round_to_even_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_round_to_even_bf16_kernel
-    round_to_even_bf16_portable,
-    round_to_even_bf16_neon,
-    round_to_even_bf16_avx2,
-    round_to_even_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_round_to_even_sizes));
+opwright_round_to_even_bf16_kernel round_to_even_bf16_portable, round_to_even_bf16_neon, round_to_even_bf16_avx2, round_to_even_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -29,36 +29,24 @@ typedef void opwright_select_boolean_f32_f32_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_select_boolean_f32_f32_f32_kernel
-    select_boolean_f32_f32_f32_portable,
-    select_boolean_f32_f32_f32_neon,
-    select_boolean_f32_f32_f32_avx2,
-    select_boolean_f32_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_select_sizes));
+opwright_select_boolean_f32_f32_f32_kernel select_boolean_f32_f32_f32_portable, select_boolean_f32_f32_f32_neon, select_boolean_f32_f32_f32_avx2, select_boolean_f32_f32_f32_avx512;
 
 typedef void opwright_select_boolean_bf16_bf16_bf16_kernel(
     const uint8_t *cond,
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_select_boolean_bf16_bf16_bf16_kernel
-    select_boolean_bf16_bf16_bf16_portable,
-    select_boolean_bf16_bf16_bf16_neon,
-    select_boolean_bf16_bf16_bf16_avx2,
-    select_boolean_bf16_bf16_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_select_sizes));
+opwright_select_boolean_bf16_bf16_bf16_kernel select_boolean_bf16_bf16_bf16_portable, select_boolean_bf16_bf16_bf16_neon, select_boolean_bf16_bf16_bf16_avx2, select_boolean_bf16_bf16_bf16_avx512;
 
 typedef void opwright_select_boolean_f16_f16_f16_kernel(
     const uint8_t *cond,
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_select_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_select_boolean_f16_f16_f16_kernel
-    select_boolean_f16_f16_f16_portable,
-    select_boolean_f16_f16_f16_neon,
-    select_boolean_f16_f16_f16_avx2,
-    select_boolean_f16_f16_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_select_sizes));
+opwright_select_boolean_f16_f16_f16_kernel select_boolean_f16_f16_f16_portable, select_boolean_f16_f16_f16_neon, select_boolean_f16_f16_f16_avx2, select_boolean_f16_f16_f16_avx512;
 
 #if defined(__cplusplus)
 }

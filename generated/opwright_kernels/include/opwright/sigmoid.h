@@ -25,32 +25,20 @@ typedef struct opwright_sigmoid_sizes {
 typedef void opwright_sigmoid_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_f32_kernel
-    sigmoid_f32_portable,
-    sigmoid_f32_neon,
-    sigmoid_f32_avx2,
-    sigmoid_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_sizes));
+opwright_sigmoid_f32_kernel sigmoid_f32_portable, sigmoid_f32_neon, sigmoid_f32_avx2, sigmoid_f32_avx512;
 
 typedef void opwright_sigmoid_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_bf16_kernel
-    sigmoid_bf16_portable,
-    sigmoid_bf16_neon,
-    sigmoid_bf16_avx2,
-    sigmoid_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_sizes));
+opwright_sigmoid_bf16_kernel sigmoid_bf16_portable, sigmoid_bf16_neon, sigmoid_bf16_avx2, sigmoid_bf16_avx512;
 
 typedef void opwright_sigmoid_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sigmoid_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_f16_kernel
-    sigmoid_f16_portable,
-    sigmoid_f16_neon,
-    sigmoid_f16_avx2,
-    sigmoid_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_sizes));
+opwright_sigmoid_f16_kernel sigmoid_f16_portable, sigmoid_f16_neon, sigmoid_f16_avx2, sigmoid_f16_avx512;
 
 #if defined(__cplusplus)
 }

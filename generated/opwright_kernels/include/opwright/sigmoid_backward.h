@@ -28,34 +28,22 @@ typedef void opwright_sigmoid_backward_f32_kernel(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_backward_f32_kernel
-    sigmoid_backward_f32_portable,
-    sigmoid_backward_f32_neon,
-    sigmoid_backward_f32_avx2,
-    sigmoid_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_backward_sizes));
+opwright_sigmoid_backward_f32_kernel sigmoid_backward_f32_portable, sigmoid_backward_f32_neon, sigmoid_backward_f32_avx2, sigmoid_backward_f32_avx512;
 
 typedef void opwright_sigmoid_backward_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_backward_f16_kernel
-    sigmoid_backward_f16_portable,
-    sigmoid_backward_f16_neon,
-    sigmoid_backward_f16_avx2,
-    sigmoid_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_backward_sizes));
+opwright_sigmoid_backward_f16_kernel sigmoid_backward_f16_portable, sigmoid_backward_f16_neon, sigmoid_backward_f16_avx2, sigmoid_backward_f16_avx512;
 
 typedef void opwright_sigmoid_backward_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sigmoid_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sigmoid_backward_bf16_kernel
-    sigmoid_backward_bf16_portable,
-    sigmoid_backward_bf16_neon,
-    sigmoid_backward_bf16_avx2,
-    sigmoid_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sigmoid_backward_sizes));
+opwright_sigmoid_backward_bf16_kernel sigmoid_backward_bf16_portable, sigmoid_backward_bf16_neon, sigmoid_backward_bf16_avx2, sigmoid_backward_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -44,78 +44,50 @@ typedef void opwright_soft_max_f32_kernel(
     const float *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_f32_kernel
-    soft_max_f32_portable,
-    soft_max_f32_neon,
-    soft_max_f32_avx2,
-    soft_max_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_f32_kernel soft_max_f32_portable, soft_max_f32_neon, soft_max_f32_avx2, soft_max_f32_avx512;
 
 typedef void opwright_soft_max_f32_bf16_f32_kernel(
     const float *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_f32_bf16_f32_kernel
-    soft_max_f32_bf16_f32_portable,
-    soft_max_f32_bf16_f32_neon,
-    soft_max_f32_bf16_f32_avx2,
-    soft_max_f32_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_f32_bf16_f32_kernel soft_max_f32_bf16_f32_portable, soft_max_f32_bf16_f32_neon, soft_max_f32_bf16_f32_avx2, soft_max_f32_bf16_f32_avx512;
 
 typedef void opwright_soft_max_f32_f16_f32_kernel(
     const float *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_f32_f16_f32_kernel
-    soft_max_f32_f16_f32_portable,
-    soft_max_f32_f16_f32_neon,
-    soft_max_f32_f16_f32_avx2,
-    soft_max_f32_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_f32_f16_f32_kernel soft_max_f32_f16_f32_portable, soft_max_f32_f16_f32_neon, soft_max_f32_f16_f32_avx2, soft_max_f32_f16_f32_avx512;
 
 typedef void opwright_soft_max_bf16_f32_f32_kernel(
     const opwright_bf16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_bf16_f32_f32_kernel
-    soft_max_bf16_f32_f32_portable,
-    soft_max_bf16_f32_f32_neon,
-    soft_max_bf16_f32_f32_avx2,
-    soft_max_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_bf16_f32_f32_kernel soft_max_bf16_f32_f32_portable, soft_max_bf16_f32_f32_neon, soft_max_bf16_f32_f32_avx2, soft_max_bf16_f32_f32_avx512;
 
 typedef void opwright_soft_max_bf16_bf16_f32_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_bf16_bf16_f32_kernel
-    soft_max_bf16_bf16_f32_portable,
-    soft_max_bf16_bf16_f32_neon,
-    soft_max_bf16_bf16_f32_avx2,
-    soft_max_bf16_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_bf16_bf16_f32_kernel soft_max_bf16_bf16_f32_portable, soft_max_bf16_bf16_f32_neon, soft_max_bf16_bf16_f32_avx2, soft_max_bf16_bf16_f32_avx512;
 
 typedef void opwright_soft_max_f16_f32_f32_kernel(
     const opwright_f16 *src,
     float *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_f16_f32_f32_kernel
-    soft_max_f16_f32_f32_portable,
-    soft_max_f16_f32_f32_neon,
-    soft_max_f16_f32_f32_avx2,
-    soft_max_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_f16_f32_f32_kernel soft_max_f16_f32_f32_portable, soft_max_f16_f32_f32_neon, soft_max_f16_f32_f32_avx2, soft_max_f16_f32_f32_avx512;
 
 typedef void opwright_soft_max_f16_f16_f32_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
     float *stats,
-    const opwright_soft_max_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_f16_f16_f32_kernel
-    soft_max_f16_f16_f32_portable,
-    soft_max_f16_f16_f32_neon,
-    soft_max_f16_f16_f32_avx2,
-    soft_max_f16_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_sizes));
+opwright_soft_max_f16_f16_f32_kernel soft_max_f16_f16_f32_portable, soft_max_f16_f16_f32_neon, soft_max_f16_f16_f32_avx2, soft_max_f16_f16_f32_avx512;
 
 #if defined(__cplusplus)
 }

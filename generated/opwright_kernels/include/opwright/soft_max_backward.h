@@ -38,56 +38,36 @@ typedef void opwright_soft_max_backward_f32_kernel(
     const float *diff_dst,
     const float *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_backward_f32_kernel
-    soft_max_backward_f32_portable,
-    soft_max_backward_f32_neon,
-    soft_max_backward_f32_avx2,
-    soft_max_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_backward_sizes));
+opwright_soft_max_backward_f32_kernel soft_max_backward_f32_portable, soft_max_backward_f32_neon, soft_max_backward_f32_avx2, soft_max_backward_f32_avx512;
 
 typedef void opwright_soft_max_backward_bf16_bf16_f32_kernel(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_backward_bf16_bf16_f32_kernel
-    soft_max_backward_bf16_bf16_f32_portable,
-    soft_max_backward_bf16_bf16_f32_neon,
-    soft_max_backward_bf16_bf16_f32_avx2,
-    soft_max_backward_bf16_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_backward_sizes));
+opwright_soft_max_backward_bf16_bf16_f32_kernel soft_max_backward_bf16_bf16_f32_portable, soft_max_backward_bf16_bf16_f32_neon, soft_max_backward_bf16_bf16_f32_avx2, soft_max_backward_bf16_bf16_f32_avx512;
 
 typedef void opwright_soft_max_backward_bf16_kernel(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *dst,
     opwright_bf16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_backward_bf16_kernel
-    soft_max_backward_bf16_portable,
-    soft_max_backward_bf16_neon,
-    soft_max_backward_bf16_avx2,
-    soft_max_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_backward_sizes));
+opwright_soft_max_backward_bf16_kernel soft_max_backward_bf16_portable, soft_max_backward_bf16_neon, soft_max_backward_bf16_avx2, soft_max_backward_bf16_avx512;
 
 typedef void opwright_soft_max_backward_f16_f16_f32_kernel(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     float *diff_src,
-    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_backward_f16_f16_f32_kernel
-    soft_max_backward_f16_f16_f32_portable,
-    soft_max_backward_f16_f16_f32_neon,
-    soft_max_backward_f16_f16_f32_avx2,
-    soft_max_backward_f16_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_backward_sizes));
+opwright_soft_max_backward_f16_f16_f32_kernel soft_max_backward_f16_f16_f32_portable, soft_max_backward_f16_f16_f32_neon, soft_max_backward_f16_f16_f32_avx2, soft_max_backward_f16_f16_f32_avx512;
 
 typedef void opwright_soft_max_backward_f16_kernel(
     const opwright_f16 *diff_dst,
     const opwright_f16 *dst,
     opwright_f16 *diff_src,
-    const opwright_soft_max_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_max_backward_f16_kernel
-    soft_max_backward_f16_portable,
-    soft_max_backward_f16_neon,
-    soft_max_backward_f16_avx2,
-    soft_max_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_max_backward_sizes));
+opwright_soft_max_backward_f16_kernel soft_max_backward_f16_portable, soft_max_backward_f16_neon, soft_max_backward_f16_avx2, soft_max_backward_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -26,32 +26,20 @@ typedef struct opwright_soft_plus_sizes {
 typedef void opwright_soft_plus_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_plus_f32_kernel
-    soft_plus_f32_portable,
-    soft_plus_f32_neon,
-    soft_plus_f32_avx2,
-    soft_plus_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_plus_sizes));
+opwright_soft_plus_f32_kernel soft_plus_f32_portable, soft_plus_f32_neon, soft_plus_f32_avx2, soft_plus_f32_avx512;
 
 typedef void opwright_soft_plus_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_plus_bf16_kernel
-    soft_plus_bf16_portable,
-    soft_plus_bf16_neon,
-    soft_plus_bf16_avx2,
-    soft_plus_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_plus_sizes));
+opwright_soft_plus_bf16_kernel soft_plus_bf16_portable, soft_plus_bf16_neon, soft_plus_bf16_avx2, soft_plus_bf16_avx512;
 
 typedef void opwright_soft_plus_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_soft_plus_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_soft_plus_f16_kernel
-    soft_plus_f16_portable,
-    soft_plus_f16_neon,
-    soft_plus_f16_avx2,
-    soft_plus_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_soft_plus_sizes));
+opwright_soft_plus_f16_kernel soft_plus_f16_portable, soft_plus_f16_neon, soft_plus_f16_avx2, soft_plus_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_sqrt_sizes {
 typedef void opwright_sqrt_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_f32_kernel
-    sqrt_f32_portable,
-    sqrt_f32_neon,
-    sqrt_f32_avx2,
-    sqrt_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_sizes));
+opwright_sqrt_f32_kernel sqrt_f32_portable, sqrt_f32_neon, sqrt_f32_avx2, sqrt_f32_avx512;
 
 typedef void opwright_sqrt_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_f16_kernel
-    sqrt_f16_portable,
-    sqrt_f16_neon,
-    sqrt_f16_avx2,
-    sqrt_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_sizes));
+opwright_sqrt_f16_kernel sqrt_f16_portable, sqrt_f16_neon, sqrt_f16_avx2, sqrt_f16_avx512;
 
 typedef void opwright_sqrt_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_sqrt_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_bf16_kernel
-    sqrt_bf16_portable,
-    sqrt_bf16_neon,
-    sqrt_bf16_avx2,
-    sqrt_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_sizes));
+opwright_sqrt_bf16_kernel sqrt_bf16_portable, sqrt_bf16_neon, sqrt_bf16_avx2, sqrt_bf16_avx512;
 
 #if defined(__cplusplus)
 }

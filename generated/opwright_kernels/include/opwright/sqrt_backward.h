@@ -28,34 +28,22 @@ typedef void opwright_sqrt_backward_f32_kernel(
     const float *src,
     const float *diff_dst,
     float *diff_src,
-    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_backward_f32_kernel
-    sqrt_backward_f32_portable,
-    sqrt_backward_f32_neon,
-    sqrt_backward_f32_avx2,
-    sqrt_backward_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_backward_sizes));
+opwright_sqrt_backward_f32_kernel sqrt_backward_f32_portable, sqrt_backward_f32_neon, sqrt_backward_f32_avx2, sqrt_backward_f32_avx512;
 
 typedef void opwright_sqrt_backward_f16_kernel(
     const opwright_f16 *src,
     const opwright_f16 *diff_dst,
     opwright_f16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_backward_f16_kernel
-    sqrt_backward_f16_portable,
-    sqrt_backward_f16_neon,
-    sqrt_backward_f16_avx2,
-    sqrt_backward_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_backward_sizes));
+opwright_sqrt_backward_f16_kernel sqrt_backward_f16_portable, sqrt_backward_f16_neon, sqrt_backward_f16_avx2, sqrt_backward_f16_avx512;
 
 typedef void opwright_sqrt_backward_bf16_kernel(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
     opwright_bf16 *diff_src,
-    const opwright_sqrt_backward_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_sqrt_backward_bf16_kernel
-    sqrt_backward_bf16_portable,
-    sqrt_backward_bf16_neon,
-    sqrt_backward_bf16_avx2,
-    sqrt_backward_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_sqrt_backward_sizes));
+opwright_sqrt_backward_bf16_kernel sqrt_backward_bf16_portable, sqrt_backward_bf16_neon, sqrt_backward_bf16_avx2, sqrt_backward_bf16_avx512;
 
 #if defined(__cplusplus)
 }

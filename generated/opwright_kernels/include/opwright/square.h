@@ -25,32 +25,20 @@ typedef struct opwright_square_sizes {
 typedef void opwright_square_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_square_f32_kernel
-    square_f32_portable,
-    square_f32_neon,
-    square_f32_avx2,
-    square_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_square_sizes));
+opwright_square_f32_kernel square_f32_portable, square_f32_neon, square_f32_avx2, square_f32_avx512;
 
 typedef void opwright_square_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_square_f16_kernel
-    square_f16_portable,
-    square_f16_neon,
-    square_f16_avx2,
-    square_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_square_sizes));
+opwright_square_f16_kernel square_f16_portable, square_f16_neon, square_f16_avx2, square_f16_avx512;
 
 typedef void opwright_square_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_square_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_square_bf16_kernel
-    square_bf16_portable,
-    square_bf16_neon,
-    square_bf16_avx2,
-    square_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_square_sizes));
+opwright_square_bf16_kernel square_bf16_portable, square_bf16_neon, square_bf16_avx2, square_bf16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -27,34 +27,22 @@ typedef void opwright_squared_difference_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_squared_difference_f32_kernel
-    squared_difference_f32_portable,
-    squared_difference_f32_neon,
-    squared_difference_f32_avx2,
-    squared_difference_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_squared_difference_sizes));
+opwright_squared_difference_f32_kernel squared_difference_f32_portable, squared_difference_f32_neon, squared_difference_f32_avx2, squared_difference_f32_avx512;
 
 typedef void opwright_squared_difference_bf16_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_squared_difference_bf16_kernel
-    squared_difference_bf16_portable,
-    squared_difference_bf16_neon,
-    squared_difference_bf16_avx2,
-    squared_difference_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_squared_difference_sizes));
+opwright_squared_difference_bf16_kernel squared_difference_bf16_portable, squared_difference_bf16_neon, squared_difference_bf16_avx2, squared_difference_bf16_avx512;
 
 typedef void opwright_squared_difference_f16_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_squared_difference_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_squared_difference_f16_kernel
-    squared_difference_f16_portable,
-    squared_difference_f16_neon,
-    squared_difference_f16_avx2,
-    squared_difference_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_squared_difference_sizes));
+opwright_squared_difference_f16_kernel squared_difference_f16_portable, squared_difference_f16_neon, squared_difference_f16_avx2, squared_difference_f16_avx512;
 
 #if defined(__cplusplus)
 }

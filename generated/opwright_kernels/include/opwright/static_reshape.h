@@ -27,32 +27,20 @@ typedef struct opwright_static_reshape_sizes {
 typedef void opwright_static_reshape_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_reshape_f32_kernel
-    static_reshape_f32_portable,
-    static_reshape_f32_neon,
-    static_reshape_f32_avx2,
-    static_reshape_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_reshape_sizes));
+opwright_static_reshape_f32_kernel static_reshape_f32_portable, static_reshape_f32_neon, static_reshape_f32_avx2, static_reshape_f32_avx512;
 
 typedef void opwright_static_reshape_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_reshape_bf16_kernel
-    static_reshape_bf16_portable,
-    static_reshape_bf16_neon,
-    static_reshape_bf16_avx2,
-    static_reshape_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_reshape_sizes));
+opwright_static_reshape_bf16_kernel static_reshape_bf16_portable, static_reshape_bf16_neon, static_reshape_bf16_avx2, static_reshape_bf16_avx512;
 
 typedef void opwright_static_reshape_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_reshape_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_reshape_f16_kernel
-    static_reshape_f16_portable,
-    static_reshape_f16_neon,
-    static_reshape_f16_avx2,
-    static_reshape_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_reshape_sizes));
+opwright_static_reshape_f16_kernel static_reshape_f16_portable, static_reshape_f16_neon, static_reshape_f16_avx2, static_reshape_f16_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_static_transpose_sizes {
 typedef void opwright_static_transpose_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_transpose_f32_kernel
-    static_transpose_f32_portable,
-    static_transpose_f32_neon,
-    static_transpose_f32_avx2,
-    static_transpose_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_transpose_sizes));
+opwright_static_transpose_f32_kernel static_transpose_f32_portable, static_transpose_f32_neon, static_transpose_f32_avx2, static_transpose_f32_avx512;
 
 typedef void opwright_static_transpose_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_transpose_bf16_kernel
-    static_transpose_bf16_portable,
-    static_transpose_bf16_neon,
-    static_transpose_bf16_avx2,
-    static_transpose_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_transpose_sizes));
+opwright_static_transpose_bf16_kernel static_transpose_bf16_portable, static_transpose_bf16_neon, static_transpose_bf16_avx2, static_transpose_bf16_avx512;
 
 typedef void opwright_static_transpose_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_static_transpose_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_static_transpose_f16_kernel
-    static_transpose_f16_portable,
-    static_transpose_f16_neon,
-    static_transpose_f16_avx2,
-    static_transpose_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_static_transpose_sizes));
+opwright_static_transpose_f16_kernel static_transpose_f16_portable, static_transpose_f16_neon, static_transpose_f16_avx2, static_transpose_f16_avx512;
 
 #if defined(__cplusplus)
 }

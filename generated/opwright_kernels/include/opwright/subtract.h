@@ -27,89 +27,57 @@ typedef void opwright_subtract_f32_kernel(
     const float *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_f32_kernel
-    subtract_f32_portable,
-    subtract_f32_neon,
-    subtract_f32_avx2,
-    subtract_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_f32_kernel subtract_f32_portable, subtract_f32_neon, subtract_f32_avx2, subtract_f32_avx512;
 
 typedef void opwright_subtract_bf16_kernel(
     const opwright_bf16 *src_0,
     const opwright_bf16 *src_1,
     opwright_bf16 *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_bf16_kernel
-    subtract_bf16_portable,
-    subtract_bf16_neon,
-    subtract_bf16_avx2,
-    subtract_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_bf16_kernel subtract_bf16_portable, subtract_bf16_neon, subtract_bf16_avx2, subtract_bf16_avx512;
 
 typedef void opwright_subtract_f16_kernel(
     const opwright_f16 *src_0,
     const opwright_f16 *src_1,
     opwright_f16 *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_f16_kernel
-    subtract_f16_portable,
-    subtract_f16_neon,
-    subtract_f16_avx2,
-    subtract_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_f16_kernel subtract_f16_portable, subtract_f16_neon, subtract_f16_avx2, subtract_f16_avx512;
 
 typedef void opwright_subtract_f32_bf16_f32_kernel(
     const float *src_0,
     const opwright_bf16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_f32_bf16_f32_kernel
-    subtract_f32_bf16_f32_portable,
-    subtract_f32_bf16_f32_neon,
-    subtract_f32_bf16_f32_avx2,
-    subtract_f32_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_f32_bf16_f32_kernel subtract_f32_bf16_f32_portable, subtract_f32_bf16_f32_neon, subtract_f32_bf16_f32_avx2, subtract_f32_bf16_f32_avx512;
 
 typedef void opwright_subtract_f32_f16_f32_kernel(
     const float *src_0,
     const opwright_f16 *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_f32_f16_f32_kernel
-    subtract_f32_f16_f32_portable,
-    subtract_f32_f16_f32_neon,
-    subtract_f32_f16_f32_avx2,
-    subtract_f32_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_f32_f16_f32_kernel subtract_f32_f16_f32_portable, subtract_f32_f16_f32_neon, subtract_f32_f16_f32_avx2, subtract_f32_f16_f32_avx512;
 
 typedef void opwright_subtract_bf16_f32_f32_kernel(
     const opwright_bf16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_bf16_f32_f32_kernel
-    subtract_bf16_f32_f32_portable,
-    subtract_bf16_f32_f32_neon,
-    subtract_bf16_f32_f32_avx2,
-    subtract_bf16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_bf16_f32_f32_kernel subtract_bf16_f32_f32_portable, subtract_bf16_f32_f32_neon, subtract_bf16_f32_f32_avx2, subtract_bf16_f32_f32_avx512;
 
 typedef void opwright_subtract_f16_f32_f32_kernel(
     const opwright_f16 *src_0,
     const float *src_1,
     float *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_f16_f32_f32_kernel
-    subtract_f16_f32_f32_portable,
-    subtract_f16_f32_f32_neon,
-    subtract_f16_f32_f32_avx2,
-    subtract_f16_f32_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_f16_f32_f32_kernel subtract_f16_f32_f32_portable, subtract_f16_f32_f32_neon, subtract_f16_f32_f32_avx2, subtract_f16_f32_f32_avx512;
 
 typedef void opwright_subtract_s32_kernel(
     const int32_t *src_0,
     const int32_t *src_1,
     int32_t *dst,
-    const opwright_subtract_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_subtract_s32_kernel
-    subtract_s32_portable,
-    subtract_s32_neon,
-    subtract_s32_avx2,
-    subtract_s32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_subtract_sizes));
+opwright_subtract_s32_kernel subtract_s32_portable, subtract_s32_neon, subtract_s32_avx2, subtract_s32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -25,32 +25,20 @@ typedef struct opwright_tanh_sizes {
 typedef void opwright_tanh_f32_kernel(
     const float *src,
     float *dst,
-    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_tanh_f32_kernel
-    tanh_f32_portable,
-    tanh_f32_neon,
-    tanh_f32_avx2,
-    tanh_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_tanh_sizes));
+opwright_tanh_f32_kernel tanh_f32_portable, tanh_f32_neon, tanh_f32_avx2, tanh_f32_avx512;
 
 typedef void opwright_tanh_bf16_kernel(
     const opwright_bf16 *src,
     opwright_bf16 *dst,
-    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_tanh_bf16_kernel
-    tanh_bf16_portable,
-    tanh_bf16_neon,
-    tanh_bf16_avx2,
-    tanh_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_tanh_sizes));
+opwright_tanh_bf16_kernel tanh_bf16_portable, tanh_bf16_neon, tanh_bf16_avx2, tanh_bf16_avx512;
 
 typedef void opwright_tanh_f16_kernel(
     const opwright_f16 *src,
     opwright_f16 *dst,
-    const opwright_tanh_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_tanh_f16_kernel
-    tanh_f16_portable,
-    tanh_f16_neon,
-    tanh_f16_avx2,
-    tanh_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_tanh_sizes));
+opwright_tanh_f16_kernel tanh_f16_portable, tanh_f16_neon, tanh_f16_avx2, tanh_f16_avx512;
 
 #if defined(__cplusplus)
 }

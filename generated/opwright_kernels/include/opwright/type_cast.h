@@ -25,42 +25,26 @@ typedef struct opwright_type_cast_sizes {
 typedef void opwright_type_cast_bf16_f32_kernel(
     const opwright_bf16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_type_cast_bf16_f32_kernel
-    type_cast_bf16_f32_portable,
-    type_cast_bf16_f32_neon,
-    type_cast_bf16_f32_avx2,
-    type_cast_bf16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_type_cast_sizes));
+opwright_type_cast_bf16_f32_kernel type_cast_bf16_f32_portable, type_cast_bf16_f32_neon, type_cast_bf16_f32_avx2, type_cast_bf16_f32_avx512;
 
 typedef void opwright_type_cast_f16_f32_kernel(
     const opwright_f16 *src,
     float *dst,
-    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_type_cast_f16_f32_kernel
-    type_cast_f16_f32_portable,
-    type_cast_f16_f32_neon,
-    type_cast_f16_f32_avx2,
-    type_cast_f16_f32_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_type_cast_sizes));
+opwright_type_cast_f16_f32_kernel type_cast_f16_f32_portable, type_cast_f16_f32_neon, type_cast_f16_f32_avx2, type_cast_f16_f32_avx512;
 
 typedef void opwright_type_cast_f32_bf16_kernel(
     const float *src,
     opwright_bf16 *dst,
-    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_type_cast_f32_bf16_kernel
-    type_cast_f32_bf16_portable,
-    type_cast_f32_bf16_neon,
-    type_cast_f32_bf16_avx2,
-    type_cast_f32_bf16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_type_cast_sizes));
+opwright_type_cast_f32_bf16_kernel type_cast_f32_bf16_portable, type_cast_f32_bf16_neon, type_cast_f32_bf16_avx2, type_cast_f32_bf16_avx512;
 
 typedef void opwright_type_cast_f32_f16_kernel(
     const float *src,
     opwright_f16 *dst,
-    const opwright_type_cast_sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);
-opwright_type_cast_f32_f16_kernel
-    type_cast_f32_f16_portable,
-    type_cast_f32_f16_neon,
-    type_cast_f32_f16_avx2,
-    type_cast_f32_f16_avx512;
+    OPWRIGHT_STEP_PARAMETERS(opwright_type_cast_sizes));
+opwright_type_cast_f32_f16_kernel type_cast_f32_f16_portable, type_cast_f32_f16_neon, type_cast_f32_f16_avx2, type_cast_f32_f16_avx512;
 
 #if defined(__cplusplus)
 }

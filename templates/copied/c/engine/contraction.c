@@ -16,8 +16,8 @@ enum {
     NEAR_ROWS = 128,           // which do not pay for packing right
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     BLOCK_TILES = 8,           // of a task
-    FINISHED_BYTES = 128 << 10, // of sums that a worker holds until they are finished
-    TASKS = 4,                 // for each worker, so that all end together
+    FINISHED_BYTES = 128 << 10, // of sums that a worker buffers until they are finished
+    TASKS = 4,                 // for each worker, to balance their load
     PACKED_VECTORS = 8,        // of a task that packs
     AHEAD = 16,                // terms that are asked for before they are packed
     FAR_APART = 2048,          // bytes between rows of left: multiples of it share few sets of the first cache

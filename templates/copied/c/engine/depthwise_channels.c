@@ -90,7 +90,7 @@ typedef struct tile {
 } tile;
 
 // One row of input, for the rows of the tile that it belongs to. `units`: of these; neighbouring taps are a pair then,
-// and the last of an odd number stands alone, as all do where `edge`.
+// and the last of an odd number is single, as all are where `edge`.
 INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool first,
                       const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
                       int64_t high, vec acc[2][P]) {

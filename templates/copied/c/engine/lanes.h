@@ -206,6 +206,23 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 #endif
 #endif
 
+// Sums as they are stored: see names.h.
+#if defined(OPWRIGHT_WIDE)
+#define sum_load vec_load
+#define sum_get(p) (*(const float *)(p))
+#define sum_store vec_store
+#define sum_store_part vec_store_part
+#define sum_put(p, x) ((void)(*(p) = (x)))
+#define sum_stream vec_store
+#else
+#define sum_load elem_load
+#define sum_get elem_get
+#define sum_store elem_store
+#define sum_store_part elem_store_part
+#define sum_put elem_put
+#define sum_stream elem_stream
+#endif
+
 // Which of LANES neighbouring elements a tensor has: lanes [first, end). The others are 0, and not read. Such a load is
 // as cheap as a whole one where OPWRIGHT_WINDOWS.
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -314,6 +331,24 @@ INLINE vec dot_pairs(vec sum, uvec a, uvec b) {
 #endif
 
 #if defined(OPWRIGHT_BYTES)
+// LANES bytes that lie side by side, widened.
+INLINE ivec bytes_load(const uint8_t *p) {
+#if LANES >= 8
+    __m128i v = {0};
+    memcpy(&v, p, LANES);
+#if LANES == 16
+    return (ivec)_mm512_cvtepu8_epi32(v);
+#else
+    return (ivec)_mm256_cvtepu8_epi32(v);
+#endif
+#else
+    ivec v;
+    for (int i = 0; i < LANES; i++)
+        v[i] = p[i];
+    return v;
+#endif
+}
+
 // Products of GROUP terms of each lane, added to sums: of unsigned by signed bytes, or of two integers of 16 bits.
 #if defined(__AVX512VNNI__)
 #define GROUP 4

@@ -16,11 +16,18 @@ typedef uint16_t elem;
 typedef uint16_t elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
-#define OPWRIGHT_F32 // what is said of elements elsewhere
+#define OPWRIGHT_F32 // other code treats elements as f32
 typedef float elem;
 #else
 #define OPWRIGHT_DTYPE f32
 typedef float elem;
+#endif
+
+// What y and x are stored as: elements, or with OPWRIGHT_WIDE floats, for what goes on with sums.
+#if defined(OPWRIGHT_WIDE)
+typedef float sum_cell;
+#else
+typedef elem sum_cell;
 #endif
 
 #define OPWRIGHT_JOIN_(a, b, c) a##_##b##_##c

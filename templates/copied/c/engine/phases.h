@@ -29,7 +29,7 @@ typedef struct phase {
     int64_t tap, tap_step;   // the k of its first tap, and from one to the next
 } phase;
 
-// One of y and x, said in one way. Extents of channels are per group.
+// One description of solving for y and for x. Extents of channels are per group.
 typedef struct solve {
     const opwright_problem *problem;
     bool backward; // x
@@ -67,7 +67,7 @@ INLINE int64_t taps_before(const axis *a, int64_t class) {
     return class * (a->taps / a->classes) + min(class, a->taps % a->classes);
 }
 
-// Where tap k stands among the packed ones: classes one after the other, inputs ascending within a class.
+// The position of tap k among the packed ones: classes one after the other, inputs ascending within a class.
 INLINE int64_t tap_position(const axis *a, int64_t k, bool backward) {
     if (!backward)
         return k;

@@ -10,9 +10,9 @@
 
 enum {
     MAX_PIXELS = 256, // measured with 196, where it is as fast as channels.c
-    CHUNK_UNITS = 512, // of the reduction, for each vector of a panel: 256 to 1024 are alike
-    SHARE_VECTORS = 8, // that are packed together: 4 to 16 are alike
-    AHEAD_LINES = 4,   // of weights that are asked for before they are packed
+    CHUNK_UNITS = 512, // of the reduction, for each vector of a panel: 256 to 1024 perform alike
+    SHARE_VECTORS = 8, // packed at a time: 4 to 16 perform alike
+    AHEAD_LINES = 4,   // of weights prefetched before they are packed
     AHEAD_ROWS = 16,   // the same where they lie across the panels
 };
 
@@ -64,7 +64,7 @@ static bool plan_of(plan *p, const opwright_problem *problem, bool backward, int
 typedef struct call {
     plan p;
     const elem *in, *weights;
-    elem *out;
+    sum_cell *out;
     float *biases;
     unit *copied;
     char *workers;
@@ -141,7 +141,7 @@ static void share_task(const void *context, int64_t task, int64_t worker) {
     unit *packed = (unit *)(void *)(c->workers + worker * (p->packed_bytes + p->sums_bytes));
     float *sums = (float *)(void *)((char *)packed + p->packed_bytes);
     const elem *from = c->weights + group * p->w_group + first * LANES * p->w_lane;
-    elem *out = c->out + group * p->lanes + first * LANES;
+    sum_cell *out = c->out + group * p->lanes + first * LANES;
     const int64_t max_tile = max_rows(p->wide), tiles = ceil_div(p->rows, max_tile), longer = p->rows % tiles;
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), channel = chunk * p->chunk * UNIT_CHANNELS;
@@ -173,8 +173,8 @@ static void share_task(const void *context, int64_t task, int64_t worker) {
         for (int64_t m = 0; m < p->rows; m++)
             for (int64_t i = v * LANES; i < lanes; i += LANES) {
                 const vec x = vec_load(sums + m * p->share * LANES + i);
-                elem *to = out + m * p->out_row + i;
-                lanes - i >= LANES ? elem_store(to, x) : elem_store_part(to, x, lanes - i);
+                sum_cell *to = out + m * p->out_row + i;
+                lanes - i >= LANES ? sum_store(to, x) : sum_store_part(to, x, lanes - i);
             }
     }
 }
@@ -191,7 +191,7 @@ int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t 
 }
 
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             elem *out, const opwright_team *team, void *scratch) {
+             sum_cell *out, const opwright_team *team, void *scratch) {
     call c = {.in = in, .weights = weights, .out = out, .biases = scratch};
     const plan *p = &c.p;
     plan_of(&c.p, problem, backward, team ? team->workers : 1);

@@ -70,13 +70,13 @@ INLINE vec load_line(const elem *p, int64_t step, int64_t count) {
     return vec_load(x);
 }
 
-INLINE void store_line(elem *p, int64_t step, vec v, int64_t count) {
+INLINE void store_line(sum_cell *p, int64_t step, vec v, int64_t count) {
     if (step == 1) {
-        count >= LANES ? elem_store(p, v) : elem_store_part(p, v, count);
+        count >= LANES ? sum_store(p, v) : sum_store_part(p, v, count);
         return;
     }
     for (int64_t i = 0; i < min(count, LANES); i++)
-        elem_put(p + i * step, v[i]);
+        sum_put(p + i * step, v[i]);
 }
 
 // The units of channels [c, c + LANES*UNIT_CHANNELS) of one line of pixels: one channel, or a pair, a vector.
@@ -150,7 +150,7 @@ static inline void list_turns(int64_t rows, ivec *turns) {
 }
 
 // Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
-INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
     for (int64_t x = 0; x * rows < total; x += LANES) {
         vec v[MAX_INTERLEAVED];
         UNROLL for (int64_t j = 0; j < rows; j++)
@@ -163,7 +163,7 @@ INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ive
     }
 }
 
-static inline void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, elem *to) {
+static inline void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
     switch (rows) {
     case 1: interleave(from, pitch, 1, turns, total, to); return;
     case 2: interleave(from, pitch, 2, turns, total, to); return;
@@ -181,7 +181,7 @@ static inline void store_interleaved(const float *from, int64_t pitch, int64_t r
             UNROLL for (int64_t i = 0; i < LANES; i++) {
                 const int64_t at = (x + i) * rows + row, left = min(min(LANES, rows - row), total - at);
                 if (left > 0)
-                    elem_store_part(to + at, v[i], left);
+                    sum_store_part(to + at, v[i], left);
             }
         }
 }

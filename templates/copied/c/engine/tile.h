@@ -97,7 +97,7 @@ INLINE units units_load_part(const unit *p, int64_t n) {
 }
 
 INLINE void *out_at(const operands *o, void *out, int64_t at) {
-    return o->elements ? (void *)((elem *)out + at) : (void *)((float *)out + at);
+    return o->elements ? (void *)((sum_cell *)out + at) : (void *)((float *)out + at);
 }
 
 // A literal saves address registers: 16x1 152-218 instead of 142-205 GFLOP/s, 28x1 200-215 instead of 165-178, 14x2 and
@@ -110,7 +110,7 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
 
 // The lines that a tile is going to store to, `NB` vectors of `MR` rows.
 INLINE void prefetch_rows(const operands *o, int MR, int NB) {
-    const int64_t size = o->elements ? (int64_t)sizeof(elem) : 4, row = o->out_row * size, bytes = NB * LANES * size;
+    const int64_t size = o->elements ? (int64_t)sizeof(sum_cell) : 4, row = o->out_row * size, bytes = NB * LANES * size;
     const char *out = o->out;
     for (int m = 0; m < MR; m++, out += row)
         for (int64_t at = 0; at < bytes; at += 64)
@@ -145,14 +145,14 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
         const int64_t bias_row = o->bias_row, bias_vector = o->bias_vector;                                            \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                        \
             sum[m][b] += vec_load(bias + m * bias_row + b * bias_vector);                                              \
-        elem *const out = o->out;                                                                                      \
+        sum_cell *const out = o->out;                                                                                      \
         float *const floats = o->out;                                                                                  \
         if (o->streamed)                                                                                               \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                elem_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
-        else if (sizeof(elem) != sizeof(float) && o->elements)                                                         \
+                sum_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
+        else if (sizeof(sum_cell) != sizeof(float) && o->elements)                                                         \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
-                elem_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
+                sum_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
         else                                                                                                           \
             UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++)                                    \
                 vec_store(floats + m * out_row + b * LANES, sum[m][b]);                                                \
@@ -183,8 +183,8 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
             }                                                                                                          \
         }                                                                                                              \
         UNROLL for (int m = 0; m < MR; m++) sum[m] += vec_load(o->bias);                                               \
-        if (sizeof(elem) != sizeof(float) && o->elements)                                                              \
-            UNROLL for (int m = 0; m < MR; m++) elem_store((elem *)o->out + m * out_row, sum[m]);                      \
+        if (sizeof(sum_cell) != sizeof(float) && o->elements)                                                              \
+            UNROLL for (int m = 0; m < MR; m++) sum_store((sum_cell *)o->out + m * out_row, sum[m]);                      \
         else                                                                                                           \
             UNROLL for (int m = 0; m < MR; m++) vec_store((float *)o->out + m * out_row, sum[m]);                      \
     }
@@ -241,7 +241,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #define STEP_TILE(MR, NB)                                                                                              \
     static void step_tile_##MR##x##NB(const operands *o) {                                                             \
         const int64_t row = o->scalar_row, out_row = o->out_row;                                                       \
-        elem *const out = o->out;                                                                                      \
+        sum_cell *const out = o->out;                                                                                      \
         vec sum[MR][NB];                                                                                               \
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
             if (!o->streamed)                                                                                          \
@@ -261,9 +261,9 @@ INLINE vec add_lanes(const vec *sum, int count) {
         UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {                                      \
             sum[m][b] += vec_load(o->bias + m * o->bias_row);                                                          \
             if (o->streamed)                                                                                           \
-                elem_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
+                sum_stream(out + m * out_row + b * LANES, sum[m][b]);                                                 \
             else                                                                                                       \
-                elem_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
+                sum_store(out + m * out_row + b * LANES, sum[m][b]);                                                  \
         }                                                                                                              \
     }
 

@@ -25,8 +25,8 @@
 // A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
 // are walked one by one where their input exists.
 //
-// Which terms are added up in which order depends on the problem only; the number of workers decides merely which tiles
-// go together in a task. Chunks have a dw of their own each and are summed in their order.
+// Which terms are added up in which order depends on the problem only; the number of workers decides only which tiles
+// share a task. Each chunk has its own dw; these are summed in order.
 //
 // Figures: see engine.h.
 #include "engine.h"
@@ -452,7 +452,7 @@ static void reduce(const void *context, int64_t task, int64_t worker) {
     }
 }
 
-// Sums the chunks of the lanes that go together, in their order.
+// Sums the chunks of one group of lanes, in order.
 static void combine(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;

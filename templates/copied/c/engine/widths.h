@@ -1,5 +1,5 @@
-// How wide vectors are, and what one says of them without an instruction of its own: all that a file needs which has no
-// loops over elements. It is apart from lanes.h because immintrin.h takes 0.15 s to read, more than such a file.
+// The width of vectors and what follows from it without intrinsics: all that a file without loops over elements needs.
+// It is separate from lanes.h because immintrin.h takes 0.15 s to parse, more than such a file.
 //
 // Figures: see engine.h.
 

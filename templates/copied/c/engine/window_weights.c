@@ -7,7 +7,7 @@ static int64_t solve_scratch(const opwright_window *w, const opwright_problem *p
     return OPWRIGHT_NAME(w_scratch)(p, workers);
 }
 
-static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, elem *out,
+static void solve_window(const opwright_window *w, const opwright_problem *p, const elem *first, const elem *second, sum_cell *out,
                          const opwright_team *team, void *scratch) {
     (void)w;
     OPWRIGHT_NAME(w)(p, first, second, out, team, scratch);

@@ -1,0 +1,37 @@
+"""What an operation says of PyTorch: every entry names its own inputs, attributes and words.
+
+In: an operation. Out: problems. Whether PyTorch has such an operator is not known here: it need not be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language.model import Aten, Op
+from ..language.schema import place
+from ..language.source import Problem
+from .rules import repeated, unknown
+
+
+def torch_calls(op: Op) -> Iterator[Problem]:
+    entries = [(_known_by(entry), entry.at) for entry in op.torch]
+    yield from repeated(entries, "torch-duplicate", "operator of PyTorch")
+    attributes = {attribute.name or "": attribute for attribute in op.attributes}
+    for entry in op.torch:
+        names = [*(tensor.parameter or tensor.name for tensor in op.inputs), *attributes]
+        for name in entry.arguments:
+            yield from unknown(name, names, place(name, entry.at), "torch-argument", "input or attribute")
+        for name, word in entry.words.items():
+            at = place(word, entry.at)
+            yield from unknown(name, attributes, place(name, entry.at), "torch-argument", "attribute")
+            if name in attributes and attributes[name].values:
+                words = [way.value for way in attributes[name].values or ()]
+                yield from unknown(word, words, at, "torch-word", f"value of '{name}'")
+            if name in entry.arguments:
+                yield Problem(at, "torch-argument", f"'{name}' is given a word and an argument; one of the two holds")
+
+
+def _known_by(entry: Aten) -> str:
+    """The operator and the condition: what tells one entry from another."""
+    conditions = ", ".join(f"{name} is {value}" for name, value in sorted(entry.when.items()))
+    return f"{entry.aten} where {conditions}" if conditions else entry.aten

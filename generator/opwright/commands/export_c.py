@@ -1,0 +1,147 @@
+"""`opwright export --c`: the operations as a C library in source, with all that a build of it needs.
+
+In: a project whose package is generated, and the operations to take. Out: a folder with sources, headers, a build for
+CMake and what find_package and pkg-config read. Kernels and their flags are those of the package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..calls import package
+from ..derive.variants import ISAS
+from ..emit import c_interface, render
+from ..emit.output import Head
+from ..language.dtypes import DTYPES
+from ..language.source import Prose
+from ..load import load
+from ..project import Project
+
+INTERFACE_VERSION = 1  # the soname's: grows where a prototype or a struct of what was released changes
+FOLDER = "interface"  # of templates/, and of an export
+SOURCES = ("axes.c", "cpu.c", "numbers.c", "products.c", "run.c", "sizes.c", "text.c", "tables.c")
+ENGINE_LABELS = ("f32", "bf16", "f16", "bytes")
+
+
+@dataclass
+class Group:
+    """Sources that are compiled with the same flags, for one instruction set."""
+
+    name: str
+    isa: str
+    flags: tuple[str, ...]
+    tuning: tuple[str, ...]
+    sources: list[str] = field(default_factory=list)
+
+
+def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> None:
+    """Write the library of some operations, or of all, to `folder`, which must not exist yet."""
+    kernels = package.kernels(project)
+    wanted = {package.function_of(kernels, op) for op in ops} or set(kernels.operations())
+    library = load(project.spec, project.root)
+    env = render.environment(project.templates)
+    made = [op for op in library.ops if op.function in wanted]
+    views = [c_interface.interface(op, library, env) for op in made]
+    units = _units(kernels, [op.function for op in made])
+    groups = _groups(units, project.output)
+    spec = project.spec.relative_to(project.root).as_posix()
+    for path in _files(project.output, groups):
+        _copied(project.output / path, folder / path)
+    for source in sorted((project.templates / FOLDER).glob("*.[ch]")):
+        _copied(source, folder / FOLDER / source.name)
+    _copied(project.output / "include/opwright_team.h", folder / "public/opwright_team.h")
+    for path, (template, view) in texts(spec, views, units, groups, name).items():
+        text = render.tidy(path, env.get_template(f"{FOLDER}/{template}").render(**view))
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+def _copied(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def texts(
+    spec: str, views: Sequence[c_interface.Interface], units: Sequence[Any], groups: Sequence[Group], name: str
+) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What is printed: path to template and view."""
+    places = [("", "docs/API.md#rules"), *((rule, f"docs/API.md#{rule}") for rule in ("out", "threads", "memory"))]
+    given = {
+        "head": Head(Prose(spec)),
+        "dtypes": tuple(DTYPES.values()),
+        "isas": ISAS,
+        "name": name,
+        "version": __version__,
+        "interface": INTERFACE_VERSION,
+        "ops": views,
+        "groups": groups,
+        "engines": {label: _engines(label, units) for label in ENGINE_LABELS},
+        "sections": places,
+        "interface_sources": [*SOURCES, *(f"{view.op.function}.c" for view in views)],
+    }
+
+    def printed(template: str, *names: str) -> tuple[str, dict[str, Any]]:
+        return template, {known: given[known] for known in names}
+
+    build = ("name", "version", "interface", "groups", "isas", "interface_sources")
+    files = {
+        "public/opwright_operations.h": printed("operations.h.j2", "head", "ops", "dtypes", "interface"),
+        f"{FOLDER}/tables.c": printed("tables.c.j2", "head", "dtypes", "isas", "engines", "sections"),
+        f"{FOLDER}/instruction_sets.h": printed("instruction_sets.h.j2", "head", "isas"),
+        "CMakeLists.txt": printed("CMakeLists.txt.j2", *build),
+        "config.cmake.in": printed("config.cmake.in.j2", "name"),
+        f"{name}.pc.in": printed("package.pc.in.j2", "name"),
+    }
+    for view in views:
+        unit = None if view.op.stepped else render.unit(view.op)
+        told = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit}
+        files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", told
+    return files
+
+
+def _engines(label: str, units: Iterable[Any]) -> list[str]:
+    """The instruction sets that have an engine of contractions for a dtype, each in its place."""
+    names = {unit.name for unit in units}
+    return [isa.name if f"opwright_contraction_{label}_{isa.name}" in names else "" for isa in ISAS]
+
+
+def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
+    """The units of the package that operations are compiled from, with those that they need, and its threads."""
+    team = importlib.import_module(f"{kernels.__name__}._team").UNIT
+    found: dict[str, Any] = {team.name: team}
+    for function in functions:
+        operation = importlib.import_module(f"{kernels.__name__}._{function}").OPERATION
+        for unit in operation.units(lambda isa: True):
+            for one in (unit, *unit.needs):
+                found.setdefault(one.name, one)
+    return list(found.values())
+
+
+def _isa(flags: Sequence[str]) -> str:
+    return next((flag.partition("=")[2] for flag in flags if flag.startswith("-DOPWRIGHT_ISA=")), "portable")
+
+
+def _groups(units: Iterable[Any], output: Path) -> list[Group]:
+    """The sources of units, those with the same flags together."""
+    found: dict[tuple[Any, ...], Group] = {}
+    for unit in units:
+        isa = _isa(unit.flags)
+        key = (unit.flags, unit.tuning)
+        if key not in found:
+            found[key] = Group(f"{isa}_{len(found)}", isa, unit.flags, unit.tuning)
+        sources = [source.resolve().relative_to(output.resolve()).as_posix() for source in unit.sources]
+        found[key].sources += [source for source in sources if source not in found[key].sources]
+    return list(found.values())
+
+
+def _files(output: Path, groups: Iterable[Group]) -> list[str]:
+    """The files of the package that a build reads."""
+    headers = [path for folder in ("include", "c/engine") for path in (output / folder).rglob("*.h")]
+    sources = {source for group in groups for source in group.sources}
+    return sorted({*sources, *(path.relative_to(output).as_posix() for path in headers)})

@@ -1,0 +1,301 @@
+"""The C interface of an operation: the struct of a call, the functions, and the tables that drive its kernels.
+
+In: an operation. Out: a view for the templates of templates/interface. What the struct of a call holds and in which
+order is the contract with C callers: `arguments` is its one owner, which the review reads, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..derive.as_steps import as_steps
+from ..derive.sizes import size_fields
+from ..derive.variants import ISAS, row_name
+from ..language.dtypes import DTYPES
+from ..language.library import Library
+from ..language.model import Attribute, Op
+from ..language.source import Problem, SpecInvalid
+from ..memo import memoised
+from . import provenance, python_module, render, step_files
+from .c_expressions import ARGUMENTS, Value
+from .c_resolve import Resolve, pruned
+from .nodes import Declare, Expr, Member, Name, Stmt, call, integer
+
+# The C type of an attribute, and what kind of value it is; a list of one for each cell of a size is one of entries.
+_TYPES = {
+    "s64": ("int64_t", "int"),
+    "f32": ("double", "real"),
+    "bool": ("bool", "bool"),
+    "string": ("const char *", "word"),
+    "s64[]": ("opwright_list", "list"),
+    "f32[]": ("opwright_reals", "list of reals"),
+}
+_ROLES = {"input": "INPUT", "list": "LISTED", "output": "WRITTEN"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A member of the struct of a call, and what stands for it where a call says nothing."""
+
+    name: str
+    c_type: str
+    role: str  # input, attribute, output
+    default: str
+    summary: str
+    optional: bool = False
+    states_shape: bool = False
+    joined: bool = False
+
+    @property
+    def declared(self) -> str:
+        return f"{self.c_type}{'' if self.c_type.endswith('*') else ' '}{self.name}"
+
+
+@dataclass(frozen=True)
+class FieldView:
+    name: str
+    kind: str
+    of: str
+    axis: str
+    length: int
+    neutral: int
+
+
+@dataclass(frozen=True)
+class StemView:
+    """Kernels by instruction set: NULL stands for one that there is none of."""
+
+    row: int
+    words: tuple[str, ...]
+    group: str
+    kernels: tuple[str, ...]
+    scratch: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One operation, as C callers have it."""
+
+    op: Op
+    arguments: tuple[Argument, ...]
+    wrapper: Any
+    statements: tuple[Stmt, ...]
+    fields: tuple[FieldView, ...]
+    stems: tuple[StemView, ...]
+    layouts: tuple[str, ...]
+    absent: Mapping[str, tuple[int, ...]]
+    defaults: Mapping[str, tuple[str, ...]]  # of lists with an entry for each cell of a size
+    parameters: tuple[tuple[tuple[str, str, bool], ...], ...]  # of each row's kernels: C type, name, whether only read
+    provenance: Mapping[str, Mapping[str, str]]
+
+    @property
+    def inputs(self) -> tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if argument.role == "input")
+
+    @property
+    def outputs(self) -> tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if argument.role == "output")
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """Of each row the data types of the inputs, then of the outputs."""
+        names = [t.name for t in (*self.op.inputs, *self.op.outputs)]
+        return tuple(tuple(row[name].upper() for name in names) for row in self.op.dtypes)
+
+    @property
+    def accumulate(self) -> tuple[str, ...]:
+        return tuple(row["accumulate"].upper() for row in self.op.dtypes)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that kernels take, of steps."""
+        return tuple(array for array in self.wrapper.arrays if array.role != "between")
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        return _ROLES
+
+
+@memoised
+def arguments(op: Op) -> tuple[Argument, ...]:
+    """The members of the struct of a call, in their order: inputs, attributes, outputs."""
+    found = []
+    for tensor in op.inputs:
+        name = python_module.parameter_name(tensor)
+        optional = tensor.optional or tensor.when is not None
+        c_type = "opwright_tensors" if tensor.joined else "const opwright_tensor *"
+        default = "{NULL, 0}" if tensor.joined else "NULL"
+        more = (optional, tensor.shape_of is not None, bool(tensor.joined))
+        found.append(Argument(name, c_type, "input", default, tensor.summary or "", *more))
+    for attribute in op.attributes:
+        c_type = _TYPES[attribute.type or ""][0]
+        found.append(Argument(attribute.name or "", c_type, "attribute", _default(attribute), attribute.summary or ""))
+    for tensor in op.outputs:
+        summary, absent = tensor.summary or "", tensor.when is not None
+        found.append(Argument(tensor.name, "const opwright_tensor *", "output", "NULL", summary, absent))
+    return tuple(found)
+
+
+def _default(attribute: Attribute) -> str:
+    """What stands for an attribute where a call says nothing; nothing can stand for one that is required."""
+    kind, default = attribute.type or "", attribute.default
+    missing = attribute.required or default is None or bool(attribute.dtype_of)
+    if kind in ("s64[]", "f32[]"):
+        return "{NULL, 0}"
+    if kind == "string":
+        return "NULL" if missing else f'"{default}"'
+    if kind == "bool":
+        return "false" if missing else str(default)
+    return "0" if missing else str(default)
+
+
+# What templates/interface has room for: tensors of a call, axes of one, words, names of sizes.
+MOST = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
+# Names of the header that functions of operations would take: opwright_<name>.
+HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function team_run tensor tensors".split())
+CPP_WORDS = frozenset(
+    "and and_eq bitand bitor catch class compl concept const_cast decltype delete dynamic_cast explicit export friend "
+    "module mutable namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast "
+    "requires static_assert static_cast template this throw try typeid typename using virtual xor xor_eq".split()
+)
+
+
+def _refused(op: Op) -> str:
+    """Why an operation cannot have a C interface; '' where it can."""
+    words = sum(attribute.type in ("string", "bool") for attribute in op.attributes)
+    sizes = len(op.dims) + len(op.lets) + len(op.attributes)
+    axes = max((len(tensor.dims) for tensor in op.tensors), default=0)
+    counts = (max(len(op.inputs), len(op.outputs)), axes, words, sizes)
+    for (what, most), count in zip(MOST.items(), counts, strict=True):
+        if count > most:
+            return f"it has {count} {what}, and the C interface room for {most}"
+    if op.function in HEADER_NAMES:
+        return f"opwright_{op.function} has another meaning in its header; give it another name by `function`"
+    bad = next((argument.name for argument in arguments(op) if argument.name in CPP_WORDS), "")
+    return f"{bad!r} is a word of C++, which reads its header" if bad else ""
+
+
+def interface(op: Op, library: Library, env: Any) -> Interface:
+    """The view of an operation. SpecInvalid where C has no form of it, or of one of its rules."""
+    made = as_steps(op)
+    refused = _refused(made)
+    if refused:
+        raise SpecInvalid([Problem(op.at, "c-interface", refused)])
+    wrapper: Any = step_files.step_wrapper(made) if made.stepped else python_module.wrapper(op)
+    return Interface(
+        op=made,
+        arguments=arguments(made),
+        wrapper=wrapper,
+        statements=_resolve(made, library, env),
+        fields=_step_fields(wrapper) if made.stepped else _plain_fields(op),
+        stems=_step_stems(made) if made.stepped else _plain_stems(op),
+        layouts=() if made.stepped else tuple(op.layout_attributes),
+        absent=_absent(made, wrapper) if made.stepped else {},
+        defaults={a.name or "": _entries(a) for a in made.attributes if _entries(a)},
+        parameters=_step_parameters(made) if made.stepped else (),
+        provenance=provenance.provenance(made),
+    )
+
+
+def _entries(attribute: Attribute) -> tuple[str, ...]:
+    """What stands for a list that a call leaves out, where that is one and the same for every call."""
+    default = str(attribute.default or "[]").strip("[]")
+    same = (attribute.type or "").endswith("[]") and not attribute.required and attribute.length != "spatial"
+    return tuple(entry.strip() for entry in default.split(",")) if same and default else ()
+
+
+def _resolve(op: Op, library: Library, env: Any) -> tuple[Stmt, ...]:
+    """The rules of a call, as the operation's Python module has them."""
+    text = render.texts({"module": render.of_op(op, library)[f"_{op.function}.py"]}, env)["module"]
+    tree = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "resolve")
+    made = Resolve(op.op, op.at, outputs=tuple(tensor.name for tensor in op.outputs))
+    made.stated = {a.name or "": str(a.dtype_of) for a in op.attributes if a.dtype_of}
+    made.axes = {tensor.name: tuple(tensor.dims) for tensor in op.tensors}
+    first: list[Stmt] = []
+    members: dict[str, Expr] = {}
+    for number, tensor in enumerate(op.inputs):
+        name = python_module.parameter_name(tensor)
+        seen = call("opw_input", Name("opw"), integer(number))
+        first.append(Declare(f"*{name}", seen, "opw_seen "))
+        made.names[name] = Value(made.fresh(name), "seen")
+        members[name] = Member(ARGUMENTS, name)
+    made.tensors = members
+    for attribute in op.attributes:
+        name = attribute.name or ""
+        node: Expr = Member(ARGUMENTS, name)
+        if _entries(attribute):
+            kind = "reals" if attribute.type == "f32[]" else "list"
+            node = call(f"opw_{kind}_or", node, Name(f"DEFAULT_{name}"))
+        made.names[name] = Value(node, _TYPES[attribute.type or ""][1])
+    return pruned((*first, *made.written(tree)))
+
+
+# Tables.
+
+
+def _plain_fields(op: Op) -> tuple[FieldView, ...]:
+    return tuple(FieldView(f.name, "VALUE", f.name, "", f.length, f.neutral) for f in size_fields(op))
+
+
+def _step_fields(wrapper: Any) -> tuple[FieldView, ...]:
+    def kind(member: Any) -> str:
+        return "REAL" if member.c_type == "double" else str(member.kind.upper())
+
+    return tuple(FieldView(f.name, kind(f), f.of, f.axis, f.length, f.neutral) for f in wrapper.fields)
+
+
+def _guarded(op: Op, row: dict[str, str], name: Callable[[str], str]) -> tuple[str, ...]:
+    """A function for each instruction set, where that is compiled in."""
+    found = []
+    for isa in ISAS:
+        guard = f"OPWRIGHT_ON_{isa.name.upper()}({name(isa.name)})"
+        found.append(guard if isa.serves(op, row) else "NULL")
+    return tuple(found)
+
+
+def _plain_stems(op: Op) -> tuple[StemView, ...]:
+    rows = {row_name(op, row): number for number, row in enumerate(op.dtypes)}
+    views = []
+    for stem in render.unit(op).stems:
+        row = op.dtypes[rows[stem.dtype]]
+        kernels = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}")  # type: ignore[misc]
+        scratch = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}_scratch")  # type: ignore[misc]
+        views.append(StemView(rows[stem.dtype], stem.words, stem.group, kernels, ("NULL", *scratch[1:])))
+    return tuple(views)
+
+
+def _step_stems(op: Op) -> tuple[StemView, ...]:
+    views = []
+    for number, row in enumerate(op.dtypes):
+        name = f"{op.function}_{row_name(op, row)}"
+        kernels = _guarded(op, row, lambda isa, name=name: f"{name}_{isa}")  # type: ignore[misc]
+        views.append(StemView(number, (), "", kernels, ("NULL",) * len(ISAS)))
+    return tuple(views)
+
+
+def _step_parameters(op: Op) -> tuple[tuple[tuple[str, str, bool], ...], ...]:
+    kernels = step_files.step_unit(op).kernels
+    return tuple(tuple((p.c_type, p.name, p.reads) for p in kernel.parameters) for kernel in kernels)
+
+
+def _absent(op: Op, wrapper: Any) -> dict[str, tuple[int, ...]]:
+    """By input that may be left out, for each row the bits of the cell that stands for it."""
+    import ml_dtypes  # whose types NumPy knows by their names from then on
+
+    found = {}
+    for array in wrapper.arrays:
+        if array.role == "input":
+            number = float(array.absent or 0)
+            bits = []
+            for row in op.dtypes:
+                name = DTYPES[row[array.name]].numpy
+                dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+                raw = np.full((), number, dtype).tobytes()
+                bits.append(int.from_bytes(raw, "little"))
+            found[array.name] = tuple(bits)
+    return found

@@ -1,0 +1,213 @@
+"""Some cells of the outputs of a call of steps, computed from what they depend on and from nothing else.
+
+In: an operation of steps, a call, and how many terms may be computed. Out: places in outputs, and what stands there;
+None where the letters of a target do not follow from its cells, or where one cell depends on too much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..language import expr
+from ..language.evaluate import evaluate
+from ..language.expr import Name, Number
+from ..language.model import Op, Step, Tensor
+from ..language.schema import Assignment
+from .dtypes import stored
+from .extents import each
+from .indices import integers
+from .interpret import CHUNK
+from .run_steps import COMBINE, MIN_S64, Run, only
+from .statements import BEGINNING, axis_kind, chosen, letters_of
+from .step_call import StepValidation
+from .validate_steps import validate_steps
+
+COUNTS = (4096, 512, 64, 8, 1)
+
+
+class TooMuchError(Exception):
+    """The cells depend on more terms than may be computed, or a target does not tell its letters."""
+
+
+@dataclass
+class _Cells:
+    """Cells of an array by their places in it, which are sorted."""
+
+    places: Any
+    values: Any
+
+    def __getitem__(self, flat: Any) -> Any:
+        return self.values[np.searchsorted(self.places, flat)]
+
+
+class _Given:
+    """An array of the call in its canonical order, of which only what is asked for is converted."""
+
+    def __init__(self, view: Any, dtype: Any) -> None:
+        self.view, self.dtype = view, dtype
+
+    def __getitem__(self, flat: Any) -> Any:
+        shape = self.view.shape
+        return (self.view[np.unravel_index(flat, shape)] if shape else np.full(len(flat), self.view)).astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Some:
+    """Cells of each output: their places in its canonical order, what they hold, and of how many cells they are."""
+
+    places: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    orders: Mapping[str, Sequence[int]]
+    total: int
+
+    def of(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The same cells of outputs."""
+        moved = {name: np.transpose(outputs[name], self.orders[name]) for name in self.places}
+        return {name: _Given(array, array.dtype)[self.places[name]] for name, array in moved.items()}
+
+    def __str__(self) -> str:
+        return f"{sum(map(len, self.places.values()))} of {self.total} cells"
+
+
+def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], most: int) -> Some | None:
+    """As many cells as need at most so many terms."""
+    call = validate_steps(op, inputs, attributes)
+    if not call.accepted or any(tensor.broadcast_as for tensor in op.outputs):
+        return None
+    for count in COUNTS:
+        try:
+            with np.errstate(all="ignore"):
+                return _Some(op, call, count, most).found()
+        except TooMuchError:
+            continue
+    return None
+
+
+class _Some(Run):
+    """Goes backwards through the steps for what cells need, then forwards over that alone."""
+
+    def __init__(self, op: Op, call: StepValidation, count: int, most: int) -> None:
+        super().__init__(op, call)
+        self.left = most
+        self.outputs = [tensor for tensor in op.outputs if tensor.name in call.shapes]
+        self.wanted = {tensor.name: self.spread(tensor, count) for tensor in self.outputs}
+
+    def spread(self, tensor: Tensor, count: int) -> Any:
+        size = math.prod(self.shapes[tensor.name])
+        return np.unique(np.linspace(0, max(size - 1, 0), min(count, size)).round().astype(np.int64))
+
+    def given(self, tensor: Tensor) -> Any:
+        if tensor.name not in self.call.arrays:
+            filled = np.broadcast_to(np.asarray(float(tensor.absent or 0)), self.shapes[tensor.name])
+            return _Given(filled, self.dtype)
+        return _Given(self.canonical(tensor.name, self.call.arrays[tensor.name]), self.dtype)
+
+    def found(self) -> Some:
+        asked = dict(self.wanted)
+        needed = [self.need(step) for step in reversed(self.op.semantics.steps)][::-1]
+        for step, cells in zip(self.op.semantics.steps, needed, strict=True):
+            self.compute(step, cells)
+        expected = {name: stored(self.data[name][places], self.row[name]) for name, places in asked.items()}
+        orders = {
+            tensor.name: [
+                spot for axis in self.axes[tensor.name] for spot in self.call.places[tensor.name].get(axis, ())
+            ]
+            for tensor in self.outputs
+        }
+        return Some(asked, expected, orders, sum(math.prod(self.shapes[name]) for name in asked))
+
+    def need(self, step: Step) -> Any:
+        """The cells that a step writes; what it reads of other arrays that steps write is wanted, too."""
+        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        cells = self.wanted.get(assignment.target.tensor, np.zeros(0, np.int64))
+        made = {a.target.tensor for own in self.op.semantics.steps for a in own.assignments}
+        reads = [read for read in dict.fromkeys(expr.reads(assignment.value)) if read.tensor in made]
+        for letters, _ in self.over(step, assignment, cells):
+            _, taken = self.taken(step, assignment, letters)
+            for read in reads:
+                at, _ = self.position(read, letters)
+                before = self.wanted.get(read.tensor, np.zeros(0, np.int64))
+                self.wanted[read.tensor] = np.union1d(before, at[taken])
+        return cells
+
+    def compute(self, step: Step, cells: Any) -> None:
+        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        name = assignment.target.tensor
+        if name not in self.wanted:
+            return
+        if name not in self.data:
+            first = BEGINNING[assignment.op]
+            if self.whole and math.isinf(first):
+                first = MIN_S64 if first < 0 else -(MIN_S64 + 1)
+            self.data[name] = _Cells(self.wanted[name], np.full(len(self.wanted[name]), first, self.dtype))
+        values = self.data[name].values
+        for letters, number in self.over(step, assignment, cells, counted=False):
+            spots, taken = self.taken(step, assignment, letters)
+            at = np.searchsorted(self.wanted[name], cells[number[taken]])
+            own = {letter: only(value, taken) for letter, value in letters.items()}
+            value = self.value(assignment.value, own, {read: spot[taken] for read, spot in spots.items()})
+            value = np.broadcast_to(np.asarray(value).astype(self.dtype), at.shape)
+            if assignment.op == "set":
+                values[at] = value
+            else:
+                COMBINE[assignment.op].at(values, at, value)
+
+    def taken(self, step: Step, assignment: Assignment, letters: Mapping[str, Any]) -> tuple[dict[Any, Any], Any]:
+        """Where each read stands, and which combinations of letters take part."""
+        _, taken = self.position(assignment.target, letters)
+        spots = {}
+        for read in dict.fromkeys(expr.reads(assignment.value)):
+            spots[read], inside = self.position(read, letters)
+            taken = taken & inside
+        for guard in step.where:
+            for axis in range(max(self.rank(), 1)):
+                taken = taken & integers(guard.tree, letters, axis)
+        return spots, taken
+
+    def over(
+        self, step: Step, assignment: Assignment, cells: Any, *, counted: bool = True
+    ) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Every combination of letters that writes some cells, a chunk at a time, each with the number of its cell."""
+        names = letters_of(self.op, step, assignment)
+        extents = {name: evaluate(self.op.semantics.ranges[name].tree, self.symbols) for name in names}
+        own = self.letters_at(assignment, cells, extents)
+        others = {name: extent for name, extent in extents.items() if name not in own}
+        shape = [entry for extent in others.values() for entry in each(extent)]
+        count = math.prod(shape)
+        if counted:
+            self.left -= len(cells) * count
+            if self.left < 0:
+                raise TooMuchError
+        for start in range(0, len(cells) * count, CHUNK):
+            flat = np.arange(start, min(start + CHUNK, len(cells) * count))
+            number, rest = np.divmod(flat, max(count, 1))
+            columns = iter(np.unravel_index(rest, shape) if shape else ())
+            chunk: dict[str, Any] = dict(self.symbols)
+            for name, extent in extents.items():
+                digits = [at[number] for at in own[name]] if name in own else [next(columns) for _ in each(extent)]
+                chunk[name] = tuple(digits) if isinstance(extent, tuple) else digits[0]
+                total: Any = np.zeros(len(flat), np.int64)
+                for digit, size in zip(digits, each(extent), strict=True):
+                    total = total * size + digit
+                chunk[f"#{name}"] = (total, math.prod(each(extent)))
+            yield {**chunk, "": np.zeros(len(flat), np.int64)}, number
+
+    def letters_at(self, assignment: Assignment, cells: Any, extents: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The letters of the target at some cells; its indices are letters that walk whole axes, or 0."""
+        target = assignment.target
+        shape = self.shapes[target.tensor]
+        columns = iter(np.unravel_index(cells, shape) if shape else ())
+        found: dict[str, list[Any]] = {}
+        for tree, index in zip(self.axes[target.tensor].values(), target.indices, strict=True):
+            whole = evaluate(tree, self.symbols)
+            own = [next(columns) for _ in each(whole)]
+            if isinstance(index, Name) and index.id not in found and extents.get(index.id) == whole:
+                found[index.id] = own
+            elif not (isinstance(index, Number) and index.value == 0) or axis_kind(self.op, tree) != "ones":
+                raise TooMuchError
+        return found

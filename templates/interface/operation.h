@@ -1,0 +1,197 @@
+// What a generated function says of its operation, and how a call becomes that of a kernel.
+
+#ifndef OPWRIGHT_OPERATION_H
+#define OPWRIGHT_OPERATION_H
+
+#include "contraction.h"
+#include "opwright_product.h"
+#include "resolve.h"
+
+enum { OPWRIGHT_ISAS = 6 };
+
+typedef struct opw_dtype_name {
+    const char *word, *numpy;
+    int64_t size;
+} opw_dtype_name;
+
+extern const opw_dtype_name opw_dtype_names[OPWRIGHT_DTYPES];
+
+typedef void opw_function(void);
+
+// An instruction set: the features that it needs, separated by blanks.
+typedef struct opw_isa {
+    const char *name, *needs;
+} opw_isa;
+
+extern const opw_isa opw_isas[OPWRIGHT_ISAS];
+
+// The number of the best instruction set that this CPU has and OPWRIGHT_ISA allows among those with a function.
+// -1 where OPWRIGHT_ISA names none that there is.
+int64_t opw_best(opw_function *const functions[OPWRIGHT_ISAS]);
+
+typedef struct opw_pair {
+    const char *name, *value;
+} opw_pair;
+
+// Where a call's struct has an argument.
+typedef struct opw_argument {
+    const char *name;
+    size_t at;
+    bool optional;
+    bool states_shape;
+    bool joined;            // a list of tensors
+    const uint64_t *absent; // by row, the bits of the cell that stands for it where it is left out
+} opw_argument;
+
+// Kernels of one dtype row, words of layouts and group class, by instruction set.
+typedef struct opw_stem {
+    int64_t row;
+    const char *words[4];
+    const char *group;
+    opw_function *kernels[OPWRIGHT_ISAS], *scratch[OPWRIGHT_ISAS];
+} opw_stem;
+
+enum opw_field_kind {
+    OPWRIGHT_VALUE,
+    OPWRIGHT_REAL,
+    OPWRIGHT_RANK,
+    OPWRIGHT_EXTENTS,
+    OPWRIGHT_WORD,
+    OPWRIGHT_ABSENT,
+    OPWRIGHT_STRIDE,
+    OPWRIGHT_AT,
+    OPWRIGHT_BYTES,
+    OPWRIGHT_LANES,
+    OPWRIGHT_PRODUCTS,
+};
+
+// A member of the struct of sizes.
+typedef struct opw_field {
+    enum opw_field_kind kind;
+    size_t at;
+    const char *name, *of, *axis;
+    int64_t length, neutral;
+} opw_field;
+
+enum opw_role { OPWRIGHT_INPUT, OPWRIGHT_LISTED, OPWRIGHT_WRITTEN };
+
+// An array that kernels of steps take: its axes, each with the symbol of its run; "" where it is none.
+typedef struct opw_array_info {
+    const char *name;
+    enum opw_role role;
+    opwright_dtype dtype;        // of a list
+    size_t at;                   // of a list: where the call has it, and what stands for one that it leaves out
+    const opwright_list *ints;
+    const opwright_reals *reals;
+    const opw_pair *axes;   // ends with one that has no name
+    const opw_pair *sizes;  // where inputs are joined, axis to the symbol of its extent
+} opw_array_info;
+
+typedef struct opw_lanes {
+    const char *letter;
+    bool own, moves;
+    const opw_pair *walks; // arrays and their axes
+} opw_lanes;
+
+typedef struct opw_phase {
+    int64_t count;
+    const opw_lanes *letters;
+} opw_phase;
+
+typedef struct opw_accessed {
+    const char *array;
+    const opw_pair *letters; // axis to letter
+} opw_accessed;
+
+typedef struct opw_product_of {
+    int64_t phase;
+    const char *unless;
+    opw_accessed output, target, left, right; // an output without a name: there is none
+    const char *const *finish;
+} opw_product_of;
+
+typedef struct opw_word_list {
+    const char *name;
+    const char *const *words;
+} opw_word_list;
+
+typedef struct opw_operation {
+    const char *name;
+    bool steps;
+    int64_t input_count, output_count, row_count;
+    const opw_argument *inputs, *outputs;
+    const opwright_dtype *rows; // of each row the inputs', then the outputs'
+    const opwright_dtype *accumulate;
+    void (*resolve)(opw_context *x);
+    // Hands arrays to a kernel of a row: the inputs, lists and outputs, in the kernel's order.
+    void (*const *run)(opw_function *kernel, void *const *at, const void *sizes, const opwright_team *team,
+                       void *scratch);
+    void (*const *run_part)(opw_function *kernel, void *const *at, const void *sizes, int64_t part, int64_t parts);
+    int64_t (*scratch)(opw_function *kernel, const void *sizes, int64_t workers);
+    const opw_stem *stems;
+    int64_t stem_count;
+    const char *const *layouts; // the words that choose a stem
+    const opw_field *fields;
+    int64_t field_count;
+    const opw_pair *rules, *values; // where the spec says what; end with one that has no rule
+    // Of operations of steps.
+    const opw_array_info *arrays;
+    int64_t array_count, phase_count, product_count;
+    const opw_phase *phases;
+    const opw_product_of *products;
+    const opw_word_list *words;
+    const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
+    const char *joined_axis, *joined_size;
+} opw_operation;
+
+// An array of a call, as kernels walk it; strides are in elements.
+typedef struct opw_array {
+    bool given;
+    opwright_dtype dtype;
+    int64_t ndim;
+    int64_t shape[OPWRIGHT_AXES], strides[OPWRIGHT_AXES];
+    char *data;
+    const opw_places *places;
+} opw_array;
+
+// An engine of contractions of a dtype, for one instruction set.
+typedef struct opw_engine {
+    opwright_product_function *run;
+    int64_t (*scratch)(const void *problem, int64_t workers);
+} opw_engine;
+
+enum { OPWRIGHT_ENGINES = 4, OPWRIGHT_PRODUCTS_OF = 4 };
+
+extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes
+
+typedef struct opw_prepared {
+    const opw_engine *engine; // NULL: loops compute it
+    int64_t way;
+    opwright_contraction problem;
+} opw_prepared;
+
+typedef struct opw_told {
+    int64_t shared, task; // bytes of scratch, of all workers and of each
+    int64_t product_count;
+    opw_prepared products[OPWRIGHT_PRODUCTS_OF];
+} opw_told;
+
+// Fills in the struct of sizes of a call of steps.
+void opw_tell_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_told *told);
+void opw_tell_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
+                            opw_told *told);
+const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name);
+opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room);
+void opw_put_values(int64_t *at, const opw_field *field, opw_extent value);
+int64_t opw_told_bytes(const opw_told *told, int64_t workers);
+
+extern const opw_pair opw_sections[]; // of the page on calls, by the heads of rules; the first is for all others
+
+// What generated functions call: `sizes` is room for the struct of sizes, of `size` bytes.
+int opw_run_call(const opw_operation *op, const void *call, void *sizes, size_t size, const opwright_run *run,
+                      opwright_error *error);
+int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, size_t size,
+                          const opwright_run *run, opwright_memory *memory, opwright_error *error);
+int opw_infer_call(const opw_operation *op, const void *call, opwright_shape *shapes, opwright_error *error);
+
+#endif

@@ -1,0 +1,428 @@
+// Sums of products by the engine of contractions, in place of a phase of loops: what the package's _contractions.py says.
+
+#include "operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WALKS = 64,
+    BYTES = 3,                                       // the engine of signed and unsigned bytes
+    MAX_BYTE_TERMS = (int)(INT32_MAX / (255 * 255)), // of which no sum leaves s32
+};
+
+// An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
+typedef struct walk {
+    int64_t extent, step[3];
+} walk;
+
+enum { LEFT, RIGHT, OUT };
+
+typedef struct walks {
+    int64_t count;
+    walk at[WALKS];
+} walks;
+
+typedef struct shape {
+    walk rows, columns, terms;
+    walks batches;
+    bool copied[2];
+    walks copies[2];
+} shape;
+
+static bool nested(const walks *some, int name)
+{
+    bool one = true;
+    for (int64_t n = 0; n + 1 < some->count; ++n) {
+        one = one && some->at[n].step[name] == some->at[n + 1].step[name] * some->at[n + 1].extent;
+    }
+    return one;
+}
+
+static walks merged(const walks *some)
+{
+    walks kept;
+    kept.count = 0;
+    for (int64_t n = 0; n < some->count; ++n) {
+        const walk *const next = &some->at[n];
+        walk *const last = kept.count > 0 ? &kept.at[kept.count - 1] : NULL;
+        bool joins = last != NULL;
+        for (int name = LEFT; joins && name <= OUT; ++name) {
+            joins = last->step[name] == next->step[name] * next->extent;
+        }
+        if (joins) {
+            last->extent *= next->extent;
+            memcpy(last->step, next->step, sizeof last->step);
+        } else {
+            kept.at[kept.count++] = *next;
+        }
+    }
+    return kept;
+}
+
+static void push(walks *some, walk one)
+{
+    if (some->count < WALKS) {
+        some->at[some->count++] = one;
+    }
+}
+
+// The farthest first: by one step and, where that is the same, by another one.
+static void sort(walks *some, int first, int second)
+{
+    for (int64_t n = 1; n < some->count; ++n) {
+        for (int64_t at = n; at > 0; --at) {
+            const walk a = some->at[at - 1], b = some->at[at];
+            const int64_t by = llabs(b.step[first]) - llabs(a.step[first]);
+            const int64_t then = second < 0 ? 0 : llabs(b.step[second]) - llabs(a.step[second]);
+            if (by < 0 || (by == 0 && then <= 0)) {
+                break;
+            }
+            some->at[at - 1] = b;
+            some->at[at] = a;
+        }
+    }
+}
+
+static void longest_first(walks *some)
+{
+    for (int64_t n = 1; n < some->count; ++n) {
+        for (int64_t at = n; at > 0 && some->at[at].extent > some->at[at - 1].extent; --at) {
+            const walk one = some->at[at];
+            some->at[at] = some->at[at - 1];
+            some->at[at - 1] = one;
+        }
+    }
+}
+
+// An operand that is copied first: its axes as they are, which then lie without gaps.
+static void copy(shape *made, int name, walks *batches, walks *own, walks *terms)
+{
+    walks *const groups[] = {batches, own, terms};
+    walk *order[3 * WALKS];
+    int64_t count = 0, step = 1;
+    made->copied[name] = true;
+    made->copies[name].count = 0;
+    for (int group = 0; group < 3; ++group) {
+        for (int64_t n = 0; n < groups[group]->count; ++n) {
+            walk *const one = &groups[group]->at[n];
+            if (group > 0 || one->step[name] != 0) {
+                push(&made->copies[name], *one);
+                order[count++] = one;
+            }
+        }
+    }
+    while (count > 0) {
+        order[--count]->step[name] = step;
+        step *= order[count]->extent > 1 ? order[count]->extent : 1;
+    }
+}
+
+// Axes as rows, columns, terms and batches; false where there are too many.
+static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, shape *made)
+{
+    walks rows = {0}, columns = {0}, terms = {0}, batches = {0};
+    for (int64_t n = 0; n < axes->count; ++n) {
+        const walk one = axes->at[n];
+        const bool left = one.step[LEFT] != 0, right = one.step[RIGHT] != 0;
+        if (one.extent != 1) {
+            push(reduced[n] ? &terms : left && !right ? &rows : right && !left ? &columns : &batches, one);
+        }
+    }
+    bool wanted[2] = {mixed[LEFT], mixed[RIGHT]};
+    sort(&terms, LEFT, RIGHT);
+    if (merged(&terms).count > 1) {
+        walks by_right = terms;
+        sort(&by_right, RIGHT, -1);
+        if (!nested(&terms, LEFT) && nested(&by_right, RIGHT)) {
+            terms = by_right;
+        }
+        wanted[LEFT] = wanted[LEFT] || !nested(&terms, LEFT);
+        wanted[RIGHT] = wanted[RIGHT] || !nested(&terms, RIGHT);
+    }
+    sort(&rows, OUT, -1);
+    sort(&columns, OUT, -1);
+    sort(&batches, OUT, -1);
+    wanted[LEFT] = wanted[LEFT] || (merged(&rows).count > 1 && nested(&rows, OUT));
+    wanted[RIGHT] = wanted[RIGHT] || (merged(&columns).count > 1 && nested(&columns, OUT));
+    made->copied[LEFT] = made->copied[RIGHT] = false;
+    if (wanted[LEFT]) {
+        copy(made, LEFT, &batches, &rows, &terms);
+    }
+    if (wanted[RIGHT]) {
+        copy(made, RIGHT, &batches, &columns, &terms);
+    }
+    const walk none = {1, {0, 0, 0}};
+    rows = merged(&rows);
+    columns = merged(&columns);
+    terms = merged(&terms);
+    longest_first(&rows);
+    longest_first(&columns);
+    made->rows = rows.count > 0 ? rows.at[0] : none;
+    made->columns = columns.count > 0 ? columns.at[0] : none;
+    made->terms = terms.count > 0 ? terms.at[0] : none;
+    made->batches = merged(&batches);
+    for (int64_t n = 1; n < rows.count; ++n) {
+        push(&made->batches, rows.at[n]);
+    }
+    for (int64_t n = 1; n < columns.count; ++n) {
+        push(&made->batches, columns.at[n]);
+    }
+    bool many = made->batches.count > OPWRIGHT_MAX_BATCHES || terms.count > 1;
+    for (int name = LEFT; name <= RIGHT; ++name) {
+        many = many || (made->copied[name] && made->copies[name].count > OPWRIGHT_MAX_COPIED);
+    }
+    return !many;
+}
+
+// Whether cells of different products lie side by side in what is written, which loops make vectors of.
+static bool beside(const shape *made)
+{
+    bool near = false, apart = true;
+    const walk *const both[] = {&made->rows, &made->columns};
+    for (int64_t n = 0; n < made->batches.count; ++n) {
+        const walk *const one = &made->batches.at[n];
+        near = near || (llabs(one->step[OUT]) == 1 && one->extent >= 64 && one->step[LEFT] != 0 && one->step[RIGHT] != 0);
+    }
+    for (int n = 0; n < 2; ++n) {
+        apart = apart && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);
+    }
+    return near && apart && made->terms.extent < 8;
+}
+
+// The engine that takes operands of two dtypes: their own, or the widest of several; -1 where there is none.
+static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate)
+{
+    const opwright_dtype floats[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
+    const bool bytes_a = a == OPWRIGHT_S8 || a == OPWRIGHT_U8, bytes_b = b == OPWRIGHT_S8 || b == OPWRIGHT_U8;
+    const bool sums = accumulate == OPWRIGHT_S32 || accumulate == OPWRIGHT_F32 || accumulate == OPWRIGHT_S64 ||
+                      accumulate == OPWRIGHT_F64;
+    int label_a = -1, label_b = -1;
+    for (int n = 0; n < 3; ++n) {
+        label_a = a == floats[n] ? n : label_a;
+        label_b = b == floats[n] ? n : label_b;
+    }
+    if (bytes_a && bytes_b && sums) {
+        return BYTES;
+    }
+    if (accumulate != OPWRIGHT_F32 || (label_a < 0 && !bytes_a) || (label_b < 0 && !bytes_b)) {
+        return -1;
+    }
+    return a == b ? label_a : 0;
+}
+
+static const opw_engine *engine_of(int label)
+{
+    opw_function *functions[OPWRIGHT_ISAS];
+    for (int n = 0; n < OPWRIGHT_ISAS; ++n) {
+        functions[n] = label < 0 ? NULL : (opw_function *)opw_engines[label][n].run;
+    }
+    const int64_t best = opw_best(functions);
+    return best < 0 ? NULL : &opw_engines[label][best];
+}
+
+// Steps of an access along each axis of each letter.
+static int64_t step_along(const opw_accessed *access, const opw_array *array, const opw_axes *letters,
+                          const char *letter, int64_t number)
+{
+    opw_int room[OPWRIGHT_AXES];
+    int64_t found = 0;
+    const int64_t extents = opw_axis(letters, letter).count;
+    for (const opw_pair *axis = access->letters; array != NULL && axis->name != NULL; ++axis) {
+        const opw_extent spots = opw_spots_of(array->places, axis->name, room);
+        const int64_t own = number - (extents - spots.count);
+        if (strcmp(axis->value, letter) == 0 && own >= 0 && array->shape[spots.at[own]] != 1) {
+            found = array->strides[spots.at[own]];
+        }
+    }
+    if (array != NULL) {
+        return found;
+    }
+    int64_t step = 1, count = 0;
+    while (access->letters[count].name != NULL) {
+        ++count;
+    }
+    while (count-- > 0) {
+        const opw_extent own = opw_axis(letters, access->letters[count].value);
+        for (int64_t n = own.count - 1; n >= 0; --n) {
+            found = strcmp(access->letters[count].value, letter) == 0 && n == number ? step : found;
+            step *= (int64_t)own.at[n];
+        }
+    }
+    return found;
+}
+
+static bool walked(const opw_accessed *access, const char *letter)
+{
+    const opw_pair *axis = access->letters;
+    while (axis->name != NULL && strcmp(axis->value, letter) != 0) {
+        ++axis;
+    }
+    return axis->name != NULL;
+}
+
+static int64_t kind_of(opwright_dtype dtype, int label)
+{
+    const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8};
+    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
+    if (label == BYTES || dtype == own[label]) {
+        return 1;
+    }
+    int64_t kind = 2;
+    while (widened[kind - 2] != dtype) {
+        ++kind;
+    }
+    return kind;
+}
+
+static void put_copied(opwright_copied *to, const shape *made, int name, int64_t kind)
+{
+    const opwright_copied none = {0};
+    *to = none;
+    if (made->copied[name]) {
+        to->wanted = kind;
+        to->axes = made->copies[name].count;
+        for (int64_t n = 0; n < to->axes; ++n) {
+            to->extent[n] = made->copies[name].at[n].extent;
+            to->step[n] = made->copies[name].at[n].step[name];
+        }
+    }
+}
+
+static void put_problem(opwright_contraction *q, const shape *made)
+{
+    const opwright_contraction none = {0};
+    *q = none;
+    q->rows = made->rows.extent;
+    q->columns = made->columns.extent;
+    q->terms = made->terms.extent;
+    q->left_row = made->rows.step[LEFT];
+    q->left_term = made->terms.step[LEFT];
+    q->right_term = made->terms.step[RIGHT];
+    q->right_column = made->columns.step[RIGHT];
+    q->out_row = made->rows.step[OUT];
+    q->out_column = made->columns.step[OUT];
+    q->batches = made->batches.count;
+    for (int64_t n = 0; n < q->batches; ++n) {
+        q->batch[n] = made->batches.at[n].extent;
+        q->left_batch[n] = made->batches.at[n].step[LEFT];
+        q->right_batch[n] = made->batches.at[n].step[RIGHT];
+        q->out_batch[n] = made->batches.at[n].step[OUT];
+    }
+}
+
+static int64_t sums_of(opwright_dtype dtype)
+{
+    return dtype == OPWRIGHT_S32 ? 0 : dtype == OPWRIGHT_F32 ? 1 : dtype == OPWRIGHT_S64 ? 2 : 3;
+}
+
+// The target of finished sums: its letters in their order, the one of the lanes last.
+static void finished(const opw_product_of *one, const char *lane, opw_pair *letters)
+{
+    int64_t count = 0;
+    for (int last = 0; last < 2; ++last) {
+        for (const char *const *letter = one->finish; *letter != NULL; ++letter) {
+            if ((strcmp(*letter, lane) == 0) == (last == 1)) {
+                letters[count++] = (opw_pair){*letter, *letter};
+            }
+        }
+    }
+    letters[count] = (opw_pair){NULL, NULL};
+}
+
+static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
+                                  const opw_product_of *one, const char *lane)
+{
+    opw_prepared none, found;
+    const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
+    none.engine = NULL;
+    none.way = OPWRIGHT_STORED;
+    for (int n = 0; n < 3; ++n) { // letters that move an index together are left to loops
+        for (const opw_pair *axis = read[n]->letters; axis->name != NULL; ++axis) {
+            if (strchr(axis->value, '.') != NULL) {
+                return none;
+            }
+        }
+    }
+    const opw_operation *const op = x->op;
+    const opwright_dtype accumulate = op->accumulate[x->found.row];
+    const opw_array *const left = opw_array_of(op, arrays, one->left.array);
+    const opw_array *const right = opw_array_of(op, arrays, one->right.array);
+    const opwright_dtype left_dtype = left != NULL ? left->dtype : accumulate;
+    const opwright_dtype right_dtype = right != NULL ? right->dtype : accumulate;
+    const int label = label_of(left_dtype, right_dtype, accumulate);
+    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, accumulate};
+    found.engine = label < 0 ? NULL : engine_of(label);
+    if (found.engine == NULL) {
+        return none;
+    }
+    const opw_array *const output =
+        one->output.array != NULL ? opw_array_of(op, arrays, one->output.array) : NULL;
+    const opw_array *const unless = opw_array_of(op, arrays, one->unless);
+    const opwright_dtype stored[] = {label == BYTES ? OPWRIGHT_S32 : OPWRIGHT_F32,
+                                     label == BYTES ? accumulate : own[label]};
+    const bool direct = output != NULL && (unless == NULL || !unless->given) &&
+                        (output->dtype == stored[0] || output->dtype == stored[1]);
+    opw_pair letters[OPWRIGHT_ENTRIES];
+    opw_accessed target = one->target;
+    found.way = direct ? OPWRIGHT_OUTPUT : one->finish[0] != NULL ? OPWRIGHT_FINISHED : OPWRIGHT_STORED;
+    if (direct) {
+        target = one->output;
+    } else if (found.way == OPWRIGHT_FINISHED) {
+        finished(one, lane, letters);
+        target.letters = letters;
+    }
+    const opw_axes *const all = &x->found.letters;
+    walks axes;
+    bool reduced[WALKS];
+    axes.count = 0;
+    for (int64_t n = 0; n < all->count; ++n) {
+        const char *const letter = all->entries[n].name;
+        if (!walked(&one->left, letter) && !walked(&one->right, letter) && !walked(&target, letter)) {
+            continue;
+        }
+        for (int64_t at = 0; at < all->entries[n].count; ++at) {
+            const walk made = {(int64_t)all->pool[all->entries[n].first + at],
+                               {step_along(&one->left, left, all, letter, at),
+                                step_along(&one->right, right, all, letter, at),
+                                step_along(&target, direct ? output : NULL, all, letter, at)}};
+            if (axes.count == WALKS) {
+                return none;
+            }
+            reduced[axes.count] = !walked(&target, letter);
+            push(&axes, made);
+        }
+    }
+    const bool mixed[] = {label != BYTES && left_dtype != own[label], label != BYTES && right_dtype != own[label]};
+    shape made;
+    if (!shaped(&axes, reduced, mixed, &made) || (label == BYTES && made.terms.extent > MAX_BYTE_TERMS) ||
+        beside(&made)) {
+        return none;
+    }
+    const opwright_dtype sums = direct ? output->dtype : accumulate;
+    put_problem(&found.problem, &made);
+    put_copied(&found.problem.left, &made, LEFT, kind_of(left_dtype, label));
+    put_copied(&found.problem.right, &made, RIGHT, kind_of(right_dtype, label));
+    found.problem.elements = label != BYTES && sums != accumulate;
+    found.problem.finished = found.way == OPWRIGHT_FINISHED;
+    if (label == BYTES) {
+        found.problem.left_signed = left_dtype == OPWRIGHT_S8;
+        found.problem.right_signed = right_dtype == OPWRIGHT_S8;
+        found.problem.sums = sums_of(sums);
+    }
+    return found;
+}
+
+void opw_tell_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
+                            opw_told *told)
+{
+    told->product_count = x->op->product_count;
+    for (int64_t n = 0; n < told->product_count; ++n) {
+        const opw_product_of *const one = &x->op->products[n];
+        const char *lane = "";
+        if (one->finish[0] != NULL) {
+            lane = x->op->phases[one->phase + 1].letters[lanes[one->phase + 1]].letter;
+        }
+        told->products[n] = prepared(x, arrays, one, lane);
+    }
+}

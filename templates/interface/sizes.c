@@ -1,0 +1,465 @@
+// What kernels of steps are told of a call: sizes, strides as they are, lanes, and how their memory is laid out. The
+// package's modules _step_sizes.py and _schedules.py say why.
+
+#include "operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE = 64,   // bytes; what tasks of different threads write begins at lines of its own
+    ENOUGH = 16, // cells that fill vectors
+    RUNS = 6,
+    ALONG = 16,
+};
+
+// A run: its extents, and the strides of each array along it, with as few axes as all arrays allow.
+typedef struct run {
+    const char *symbol;
+    int64_t count, extents[OPWRIGHT_AXES];
+    int64_t arrays;
+    struct {
+        const char *array, *axis;
+        int64_t strides[OPWRIGHT_AXES];
+    } along[ALONG];
+} run;
+
+typedef struct teller {
+    const opw_context *x;
+    const opw_operation *op;
+    const opw_array *arrays;
+    int64_t runs;
+    run run[RUNS];
+} teller;
+
+typedef struct candidate {
+    const opw_lanes *lanes;
+    int64_t extent;
+    bool near, crossed;
+} candidate;
+
+const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name)
+{
+    for (int64_t n = 0; n < op->array_count; ++n) {
+        if (strcmp(op->arrays[n].name, name) == 0) {
+            return arrays + n;
+        }
+    }
+    return NULL;
+}
+
+opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room)
+{
+    for (int64_t at = 0; places != NULL && at < places->count; ++at) {
+        if (strcmp(places->entries[at].name, axis) == 0) {
+            for (int64_t n = 0; n < places->entries[at].count; ++n) {
+                room[n] = places->entries[at].spots[n];
+            }
+            return (opw_extent){true, places->entries[at].count, room};
+        }
+    }
+    return (opw_extent){true, 0, room};
+}
+
+// The strides of an axis in elements; 0 for extents of 1, of which any cell is the only one. Returns how many.
+static int64_t steps_of(const opw_array *array, const char *axis, int64_t *steps)
+{
+    opw_int room[OPWRIGHT_AXES];
+    const opw_extent spots = opw_spots_of(array->places, axis, room);
+    for (int64_t n = 0; n < spots.count; ++n) {
+        steps[n] = array->shape[spots.at[n]] == 1 ? 0 : array->strides[spots.at[n]];
+    }
+    return spots.count;
+}
+
+static const char *symbol_of(const opw_array_info *info, const char *axis)
+{
+    for (const opw_pair *one = info->axes; one->name != NULL; ++one) {
+        if (strcmp(one->name, axis) == 0) {
+            return one->value;
+        }
+    }
+    return "";
+}
+
+// Runs.
+
+static void add_along(const teller *t, run *made, const opw_array_info *info, const opw_array *array)
+{
+    (void)t;
+    for (const opw_pair *axis = info->axes; axis->name != NULL; ++axis) {
+        if (strcmp(axis->value, made->symbol) == 0 && made->arrays < ALONG) {
+            int64_t steps[OPWRIGHT_AXES];
+            const int64_t count = steps_of(array, axis->name, steps);
+            int64_t *const strides = made->along[made->arrays].strides;
+            for (int64_t n = 0; n < made->count; ++n) {
+                const int64_t own = n - (made->count - count);
+                strides[n] = own < 0 ? 0 : steps[own];
+            }
+            made->along[made->arrays].array = info->name;
+            made->along[made->arrays++].axis = axis->name;
+        }
+    }
+}
+
+// Whether axis `a` goes before axis `b`: neighbours lie farther apart in the first array that tells.
+static bool farther(const run *made, int64_t a, int64_t b)
+{
+    for (int64_t n = 0; n < made->arrays; ++n) {
+        const int64_t mine = llabs(made->along[n].strides[a]), theirs = llabs(made->along[n].strides[b]);
+        if (mine != theirs) {
+            return mine > theirs;
+        }
+    }
+    return false;
+}
+
+static void exchange(run *made, int64_t a, int64_t b)
+{
+    const int64_t extent = made->extents[a];
+    made->extents[a] = made->extents[b];
+    made->extents[b] = extent;
+    for (int64_t n = 0; n < made->arrays; ++n) {
+        const int64_t stride = made->along[n].strides[a];
+        made->along[n].strides[a] = made->along[n].strides[b];
+        made->along[n].strides[b] = stride;
+    }
+}
+
+static void order(run *made)
+{
+    for (int64_t axis = 1; axis < made->count; ++axis) {
+        for (int64_t at = axis; at > 0 && farther(made, at, at - 1); --at) {
+            exchange(made, at, at - 1);
+        }
+    }
+}
+
+static bool through(const run *made, int64_t outer, int64_t inner)
+{
+    bool one = true;
+    for (int64_t n = 0; n < made->arrays; ++n) {
+        one = one && made->along[n].strides[outer] == made->along[n].strides[inner] * made->extents[inner];
+    }
+    return one;
+}
+
+static void merge(run *made)
+{
+    int64_t kept = 0;
+    for (int64_t axis = 0; axis < made->count; ++axis) {
+        if (made->extents[axis] == 1) {
+            continue;
+        }
+        const bool joins = kept > 0 && through(made, kept - 1, axis);
+        const int64_t to = joins ? kept - 1 : kept++;
+        made->extents[to] = joins ? made->extents[to] * made->extents[axis] : made->extents[axis];
+        for (int64_t n = 0; n < made->arrays; ++n) {
+            made->along[n].strides[to] = made->along[n].strides[axis];
+        }
+    }
+    if (kept == 0) {
+        kept = made->extents[0] = 1;
+        for (int64_t n = 0; n < made->arrays; ++n) {
+            made->along[n].strides[0] = 0;
+        }
+    }
+    made->count = kept;
+}
+
+static void find_run(teller *t, const char *symbol, bool counted)
+{
+    run *const made = &t->run[t->runs++];
+    const opw_extent extents = opw_axis(&t->x->found.values, symbol);
+    made->symbol = symbol;
+    made->count = extents.count;
+    made->arrays = 0;
+    for (int64_t n = 0; n < extents.count; ++n) {
+        made->extents[n] = (int64_t)extents.at[n];
+    }
+    for (int pass = 0; pass < 2; ++pass) { // outputs first
+        for (int64_t n = 0; n < t->op->array_count; ++n) {
+            if ((t->op->arrays[n].role == OPWRIGHT_WRITTEN) == (pass == 0)) {
+                add_along(t, made, &t->op->arrays[n], &t->arrays[n]);
+            }
+        }
+    }
+    if (!counted) {
+        order(made);
+    }
+    merge(made);
+}
+
+static const run *run_of(const teller *t, const char *symbol)
+{
+    for (int64_t n = 0; n < t->runs; ++n) {
+        if (strcmp(t->run[n].symbol, symbol) == 0) {
+            return &t->run[n];
+        }
+    }
+    return NULL;
+}
+
+// How far neighbours along an axis lie apart, 0 where one cell serves all; returns how many axes that are.
+static int64_t strides_of(const teller *t, const char *name, const char *axis, int64_t *strides)
+{
+    const opw_array *const array = opw_array_of(t->op, t->arrays, name);
+    const opw_array_info *const info = t->op->arrays + (array - t->arrays);
+    const run *const along = run_of(t, symbol_of(info, axis));
+    for (int64_t n = 0; along != NULL && n < along->arrays; ++n) {
+        if (strcmp(along->along[n].array, name) == 0 && strcmp(along->along[n].axis, axis) == 0) {
+            memcpy(strides, along->along[n].strides, (size_t)along->count * sizeof *strides);
+            return along->count;
+        }
+    }
+    return steps_of(array, axis, strides);
+}
+
+// Lanes.
+
+static bool absent(const teller *t, const char *name)
+{
+    for (int64_t n = 0; n < t->op->output_count; ++n) {
+        if (strcmp(t->op->outputs[n].name, name) == 0) {
+            return t->x->found.outputs[n].absent;
+        }
+    }
+    return false;
+}
+
+// Whether tiles copy the second tensor to the first.
+static bool crosses(const teller *t, const opw_lanes *letter)
+{
+    const opw_pair *const to = &letter->walks[0], *const from = &letter->walks[1];
+    const opw_array *const written = opw_array_of(t->op, t->arrays, to->name);
+    const opw_array *const read = opw_array_of(t->op, t->arrays, from->name);
+    const run *const along = run_of(t, symbol_of(t->op->arrays + (written - t->arrays), to->value));
+    int64_t to_steps[OPWRIGHT_AXES], from_steps[OPWRIGHT_AXES], across = -1;
+    const int64_t count = strides_of(t, to->name, to->value, to_steps);
+    strides_of(t, from->name, from->value, from_steps);
+    for (int64_t n = 0; across < 0 && n + 1 < count; ++n) {
+        across = from_steps[n] == 1 ? n : -1;
+    }
+    return along != NULL && written->dtype == read->dtype && across >= 0 && to_steps[count - 1] == 1 &&
+           along->extents[along->count - 1] >= ENOUGH && along->extents[across] >= ENOUGH;
+}
+
+static candidate described(const teller *t, const opw_lanes *letter)
+{
+    candidate made = {letter, 1, true, false};
+    for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
+        const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
+        const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));
+        opw_int room[OPWRIGHT_AXES];
+        int64_t steps[OPWRIGHT_AXES];
+        const opw_extent spots = opw_spots_of(array->places, walk->value, room);
+        if (absent(t, walk->name) || (along == NULL && spots.count == 0)) {
+            continue;
+        }
+        const int64_t count = strides_of(t, walk->name, walk->value, steps);
+        const int64_t extent =
+            along != NULL ? along->extents[along->count - 1] : array->shape[spots.at[spots.count - 1]];
+        made.extent = extent > made.extent ? extent : made.extent;
+        made.near = made.near && (count == 0 || steps[count - 1] == 0 || steps[count - 1] == 1);
+    }
+    made.crossed = letter->moves && crosses(t, letter);
+    return made;
+}
+
+// The rows of the table of schedules, the first that holds is taken.
+static bool holds(int row, const candidate *c)
+{
+    const bool enough = c->extent >= ENOUGH, own = c->lanes->own;
+    const bool rows[] = {c->crossed, own && c->near && enough, !own && c->near && enough, own && enough, enough, true};
+    return rows[row];
+}
+
+static int64_t lanes_of(const teller *t, const opw_phase *phase)
+{
+    enum { ROWS = 6, LETTERS = 8 };
+    candidate made[LETTERS];
+    for (int64_t n = 0; n < phase->count; ++n) {
+        made[n] = described(t, &phase->letters[n]);
+    }
+    for (int row = 0; row < ROWS; ++row) {
+        int64_t best = -1;
+        for (int64_t n = 0; n < phase->count; ++n) {
+            if (holds(row, &made[n]) && (best < 0 || made[n].extent > made[best].extent)) {
+                best = n;
+            }
+        }
+        if (best >= 0) {
+            return best;
+        }
+    }
+    return 0;
+}
+
+// Members.
+
+void opw_put_values(int64_t *at, const opw_field *field, opw_extent value)
+{
+    if (field->length == 0) {
+        *at = (int64_t)value.at[0];
+        return;
+    }
+    for (int64_t n = 0; n < field->length; ++n) {
+        const int64_t own = n - (field->length - value.count);
+        at[n] = own < 0 ? field->neutral : (int64_t)value.at[own];
+    }
+}
+
+static void put_reals(double *at, const opw_field *field, const opw_real_values *reals)
+{
+    for (int64_t entry = 0; entry < reals->count; ++entry) {
+        if (strcmp(reals->entries[entry].name, field->of) == 0) {
+            const int64_t length = field->length > 0 ? field->length : 1;
+            for (int64_t n = 0; n < length; ++n) {
+                const int64_t own = n - (length - reals->entries[entry].count);
+                at[n] = own < 0 ? (double)field->neutral : reals->pool[reals->entries[entry].first + own];
+            }
+        }
+    }
+}
+
+static int64_t number_of_word(const teller *t, const char *name)
+{
+    const opw_word_list *list = t->op->words;
+    const char *word = "";
+    for (int64_t n = 0; n < t->x->found.words; ++n) {
+        word = strcmp(t->x->found.word[n].name, name) == 0 ? t->x->found.word[n].word : word;
+    }
+    while (strcmp(list->name, name) != 0) {
+        ++list;
+    }
+    int64_t number = 0;
+    while (list->words[number + 1] != NULL && strcmp(list->words[number], word) != 0) {
+        ++number;
+    }
+    return number;
+}
+
+static void put_strides(const teller *t, int64_t *at, const opw_field *field)
+{
+    int64_t strides[OPWRIGHT_AXES];
+    const opw_array *const array = opw_array_of(t->op, t->arrays, field->of);
+    const bool run = symbol_of(t->op->arrays + (array - t->arrays), field->axis)[0] != 0;
+    const int64_t count = strides_of(t, field->of, field->axis, strides);
+    const int64_t length = field->length > 0 ? field->length : 1;
+    for (int64_t n = 0; n < length; ++n) {
+        const int64_t own = run || field->length == 0 ? n : n - (length - count);
+        at[n] = own < 0 || own >= count ? 0 : strides[own];
+    }
+}
+
+static void put_member(const teller *t, int64_t *at, const opw_field *field)
+{
+    const run *const along = field->kind == OPWRIGHT_RANK || field->kind == OPWRIGHT_EXTENTS ? run_of(t, field->of) : 0;
+    switch (field->kind) {
+    case OPWRIGHT_VALUE: opw_put_values(at, field, opw_axis(&t->x->found.values, field->of)); break;
+    case OPWRIGHT_REAL: put_reals((double *)(void *)at, field, &t->x->found.reals); break;
+    case OPWRIGHT_RANK: *at = along->count; break;
+    case OPWRIGHT_EXTENTS: memcpy(at, along->extents, (size_t)along->count * sizeof *at); break;
+    case OPWRIGHT_WORD: *at = number_of_word(t, field->of); break;
+    case OPWRIGHT_ABSENT: *at = absent(t, field->of); break;
+    case OPWRIGHT_STRIDE: put_strides(t, at, field); break;
+    default: break;
+    }
+}
+
+static int64_t *member(const opw_operation *op, void *sizes, enum opw_field_kind kind, const char *of)
+{
+    for (int64_t n = 0; n < op->field_count; ++n) {
+        if (op->fields[n].kind == kind && strcmp(op->fields[n].of, of) == 0) {
+            return (int64_t *)(void *)((char *)sizes + op->fields[n].at);
+        }
+    }
+    return NULL;
+}
+
+static bool unstored(const opw_operation *op, const opw_told *told, const char *name)
+{
+    bool found = false;
+    for (int64_t n = 0; n < told->product_count; ++n) {
+        const opw_prepared *const product = &told->products[n];
+        const bool stored = product->engine == NULL || product->way == OPWRIGHT_STORED;
+        found = found || (!stored && strcmp(op->products[n].target.array, name) == 0);
+    }
+    return found;
+}
+
+// Where each array between steps begins: those that all tasks share, then those of a task.
+static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told *told)
+{
+    const opw_found *const found = &t->x->found;
+    const int64_t itemsize = opw_dtype_names[t->op->accumulate[found->row]].size;
+    int64_t end[2] = {0, 0}, begins[sizeof found->between / sizeof *found->between];
+    for (int64_t n = 0; n < found->betweens; ++n) {
+        const opw_between *const one = &found->between[n];
+        const bool own = one->phase >= 0;
+        const opw_int cells = one->cells[own && one->letters > 1 ? lanes[one->phase] : 0];
+        const opw_int bytes = unstored(t->op, told, one->name) ? 0 : opw_mul(cells, itemsize);
+        begins[n] = end[own];
+        end[own] = (int64_t)opw_min(opw_add(end[own], (bytes + LINE - 1) / LINE * LINE), INT64_MAX / 2);
+    }
+    for (int64_t n = 0; n < found->betweens; ++n) {
+        int64_t *const at = member(t->op, sizes, OPWRIGHT_AT, found->between[n].name);
+        if (at != NULL) {
+            *at = begins[n] + (found->between[n].phase >= 0 ? end[0] : 0);
+        }
+    }
+    told->shared = end[0];
+    told->task = end[1];
+    int64_t *const bytes = member(t->op, sizes, OPWRIGHT_BYTES, "");
+    if (bytes != NULL) {
+        *bytes = end[1];
+    }
+}
+
+void opw_tell_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_told *told)
+{
+    teller t;
+    t.x = x;
+    t.op = x->op;
+    t.arrays = arrays;
+    t.runs = 0;
+    for (int64_t n = 0; n < t.op->field_count; ++n) {
+        if (t.op->fields[n].kind == OPWRIGHT_RANK && t.runs < RUNS) {
+            find_run(&t, t.op->fields[n].of, t.op->fields[n].axis[0] != 0);
+        }
+    }
+    for (int64_t n = 0; n < t.op->field_count; ++n) {
+        put_member(&t, (int64_t *)(void *)((char *)sizes + t.op->fields[n].at), &t.op->fields[n]);
+    }
+    int64_t *const lanes = member(t.op, sizes, OPWRIGHT_LANES, "");
+    for (int64_t n = 0; n < t.op->phase_count; ++n) {
+        lanes[n] = lanes_of(&t, &t.op->phases[n]);
+    }
+    opw_tell_products(x, arrays, lanes, told);
+    lay_out(&t, sizes, lanes, told);
+    opwright_product *const products = (opwright_product *)(void *)member(t.op, sizes, OPWRIGHT_PRODUCTS, "");
+    for (int64_t n = 0; n < told->product_count; ++n) {
+        const opw_prepared *const one = &told->products[n];
+        const opwright_product none = {0};
+        products[n] = none;
+        if (one->engine != NULL) {
+            products[n].run = one->engine->run;
+            products[n].problem = &one->problem;
+            products[n].way = one->way;
+            products[n].shared = told->shared;
+            products[n].task = told->task;
+        }
+    }
+}
+
+int64_t opw_told_bytes(const opw_told *told, int64_t workers)
+{
+    opw_int most = 0;
+    for (int64_t n = 0; n < told->product_count; ++n) {
+        const opw_prepared *const one = &told->products[n];
+        const opw_int bytes = one->engine != NULL ? one->engine->scratch(&one->problem, workers) : 0;
+        most = opw_max(most, bytes);
+    }
+    const opw_int steps = opw_add(told->shared, opw_mul(told->task, workers));
+    return (int64_t)opw_min(opw_add(steps, most), INT64_MAX);
+}

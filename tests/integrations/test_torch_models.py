@@ -1,0 +1,235 @@
+"""Existing models on the kernels of the package: their results, what ran here and what fell back, and what is restored."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import opwright_kernels as ok
+import pytest
+from support.generated import FULL
+from support.spec_packages import quick_compiler
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from support.torch_models import ResNet, UNet, trained, transformer  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+functional = torch.nn.functional
+# How much further from the results in f64 than those of PyTorch they may be, as a factor and as a part of a tensor's norm.
+FACTOR, NEAR = 1.3, {torch.float32: 1e-3, torch.bfloat16: 2e-2}
+# By model: what makes it, its input, and how often each operator runs here in a step of training.
+MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
+    "resnet50": (
+        lambda: ResNet() if FULL else ResNet(8, classes=10),
+        (4, 3, 64, 64),
+        {"convolution": 53, "convolution_backward": 53, "addmm": 1, "mm": 2},
+    ),
+    "unet": (
+        lambda: UNet() if FULL else UNet(8, 2),
+        (2, 3, 32, 32),
+        {"convolution": 19, "convolution_backward": 19} if FULL else {"convolution": 13, "convolution_backward": 13},
+    ),
+    "transformer": (
+        lambda: transformer() if FULL else transformer(64),
+        (3, 24, 256 if FULL else 64),
+        {"addmm": 9, "mm": 18, "bmm": 12, "_softmax": 2, "gelu": 2, "gelu_backward": 2},
+    ),
+}
+MIN_SHARE = 0.95  # of the multiply-adds of a step
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import opwright_kernels.torch
+
+    if FULL:
+        yield opwright_kernels.torch
+        return
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield opwright_kernels.torch
+
+
+def drawn(name: str, dtype: Any = torch.float32, memory: Any = torch.contiguous_format) -> tuple[Any, Any]:
+    torch.manual_seed(5)
+    model, shape, _ = MODELS[name]
+    src = torch.randn(shape)
+    made = model()
+    if len(shape) == 4:
+        made, src = made.to(memory_format=memory), src.to(memory_format=memory)
+    return made.to(dtype), src.to(dtype)
+
+
+def apart(one: Any, exact: Any) -> float:
+    """How far a tensor is from the exact one, in parts of its norm."""
+    return float((one.double() - exact).norm() / exact.norm().clamp_min(1e-6))
+
+
+def agree(model: Any, src: Any, found: list[Any], theirs: list[Any]) -> None:
+    """That a step of training is as near to that in f64 as PyTorch's is."""
+    exact = trained(copy.deepcopy(model).double(), src.double())
+    for one, other, wanted in zip(found, theirs, exact, strict=True):
+        assert apart(one, wanted) <= FACTOR * apart(other, wanted) + NEAR[src.dtype]
+
+
+def strides(one: Any) -> list[int]:
+    """The strides of a tensor that count: axes of one cell may have any."""
+    return [stride for stride, extent in zip(one.stride(), one.shape, strict=True) if extent > 1]
+
+
+def ran(report: Any) -> dict[str, int]:
+    assert report.back == {}
+    return dict(report.here)
+
+
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_of_training_finds_what_pytorch_finds_and_runs_here(kernels: Any, name: str, memory: Any) -> None:
+    model, src = drawn(name, memory=memory)
+    with FlopCounterMode(display=False) as counted:
+        wanted = trained(copy.deepcopy(model), src)
+    with kernels.enabled():
+        found = trained(copy.deepcopy(model), src)
+    agree(model, src, found, wanted)
+    assert [strides(one) for one in found] == [strides(one) for one in wanted]
+    assert ran(kernels.report()) == MODELS[name][2]
+    work = {str(operator).removeprefix("aten."): n for operator, n in counted.get_flop_counts()["Global"].items()}
+    here = sum(n for operator, n in work.items() if operator in kernels.report().here or "attention" in operator)
+    assert here >= MIN_SHARE * sum(work.values()) > 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_in_bf16_is_as_near_to_f64_as_that_of_pytorch(kernels: Any, name: str) -> None:
+    model, src = drawn(name, torch.bfloat16)
+    theirs = trained(copy.deepcopy(model), src)
+    with kernels.enabled():
+        found = trained(copy.deepcopy(model), src)
+    assert ran(kernels.report()) == MODELS[name][2]
+    agree(model, src, found, theirs)
+
+
+@pytest.mark.parametrize("name", MODELS if FULL else ["unet", "transformer"])
+def test_a_compiled_model_runs_here_too(kernels: Any, name: str) -> None:
+    model, src = drawn(name)
+    wanted = trained(copy.deepcopy(model), src)
+    compiled = torch.compile(model, fullgraph=True, backend="inductor" if FULL else "aot_eager")
+    with kernels.enabled():
+        found = trained(model, src, compiled)
+    model, src = drawn(name)
+    torch._dynamo.reset()
+    here = {operator.removesuffix(".out"): count for operator, count in ran(kernels.report()).items()}
+    expected = {k: v for k, v in MODELS[name][2].items() if not FULL or k in ("convolution", "convolution_backward")}
+    assert expected.items() <= here.items()
+    agree(model, src, found, wanted)
+
+
+def test_autocast_hands_the_lower_type_to_these_kernels(kernels: Any) -> None:
+    model, src = drawn("unet")
+    with torch.autocast("cpu", dtype=torch.bfloat16), kernels.enabled():
+        assert model(src).dtype is torch.bfloat16
+    assert ran(kernels.report()) == {"convolution": MODELS["unet"][2]["convolution"]}
+
+
+def test_hooks_of_modules_run_as_ever(kernels: Any) -> None:
+    seen = []
+    model, src = torch.nn.Conv2d(3, 4, 3), torch.randn(1, 3, 6, 6, requires_grad=True)
+    model.register_forward_pre_hook(lambda module, given: seen.append("before"))
+    model.register_forward_hook(lambda module, given, found: seen.append("after"))
+    model.register_full_backward_hook(lambda module, given, found: seen.append("backward"))
+    with kernels.enabled():
+        model(src).sum().backward()
+    assert seen == ["before", "after", "backward"]
+    assert ran(kernels.report()) == {"convolution": 1, "convolution_backward": 1}
+
+
+def test_a_call_that_a_spec_refuses_goes_to_pytorch_and_the_report_says_why(kernels: Any) -> None:
+    src, weights = torch.randn(1, 2, 5, dtype=torch.float64), torch.randn(3, 2, 2, dtype=torch.float64)
+    with kernels.enabled(watch=True):
+        found = functional.conv1d(src, weights)
+        torch.addmm(torch.ones(2), torch.ones(2, 2), torch.ones(2, 2), beta=2)
+        torch.cos(src)
+    assert torch.equal(found, functional.conv1d(src, weights))
+    report = kernels.report()
+    assert report.here == {}
+    assert report.back == {("convolution", "dtypes"): 1, ("addmm", "no operation stands for these arguments"): 1}
+    assert report.others["cos"] == 1
+    assert str(report).startswith("back to PyTorch: 1 addmm: no operation stands for these arguments, 1 convolution: ")
+
+
+def test_what_was_enabled_ends_with_the_block_also_by_an_error(kernels: Any) -> None:
+    def product() -> None:
+        torch.mm(torch.ones(2, 2), torch.ones(2, 2))
+
+    def stopped() -> None:
+        with kernels.enabled():
+            with kernels.enabled():
+                product()
+            product()
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        stopped()
+    product()
+    assert kernels.report().here == {"mm": 2}
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+# Calls of each operator that a spec names. The last is one that it does not stand for, if there is such.
+SQUARE = torch.arange(12.0).reshape(3, 4) / 7
+CALLS: dict[str, Callable[[], Any]] = {
+    "convolution": lambda: functional.conv3d(torch.ones(1, 2, 3, 4, 5), torch.ones(4, 1, 2, 2, 2), groups=2, stride=2),
+    "convolution_backward": lambda: torch.ops.aten.convolution_backward(
+        torch.ones(1, 4, 10), torch.ones(1, 2, 5), torch.ones(2, 4, 2), [4], [2], [0], [1], True, [0], 1,
+        [False, True, False],
+    )[1],
+    "mm": lambda: torch.mm(SQUARE, SQUARE.T),
+    "mm.out": lambda: torch.mm(SQUARE, SQUARE.T, out=torch.empty(3, 3)),
+    "bmm": lambda: torch.bmm(SQUARE.expand(2, 3, 4), SQUARE.T.expand(2, 4, 3)),
+    "bmm.out": lambda: torch.bmm(SQUARE.expand(2, 3, 4), SQUARE.T.expand(2, 4, 3), out=torch.empty(2, 3, 3)),
+    "addmm": lambda: torch.addmm(torch.ones(3), SQUARE, SQUARE.T),
+    "addmm.out": lambda: torch.addmm(torch.ones(3), SQUARE, SQUARE.T, out=torch.empty(3, 3)),
+    "_softmax": lambda: torch.softmax(SQUARE, 0),
+    "_log_softmax": lambda: torch.log_softmax(SQUARE, -1),
+    "gelu": lambda: functional.gelu(SQUARE, approximate="tanh"),
+    "gelu_backward": lambda: torch.ops.aten.gelu_backward(SQUARE, SQUARE * 2),
+}  # fmt: skip
+
+
+def test_the_calls_are_those_of_all_operators_that_specs_name() -> None:
+    named = {said.name for operation in ok._OPERATIONS.values() for said in operation.torch}
+    assert named == set(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_operator_that_a_spec_names_gives_what_pytorch_gives(kernels: Any, name: str) -> None:
+    wanted = CALLS[name]()
+    with kernels.enabled():
+        found = CALLS[name]()
+    assert ran(kernels.report()) == {name: 1}
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert strides(found) == strides(wanted)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("orders", [(a, b) for a in (False, True) for b in (False, True)], ids=str)
+def test_results_are_ordered_in_memory_as_those_of_pytorch(
+    kernels: Any, orders: tuple[bool, bool], transposed: bool
+) -> None:
+    formats = [torch.channels_last if last else torch.contiguous_format for last in orders]
+    src = torch.randn(2, 4, 6, 5).to(memory_format=formats[0]).requires_grad_()
+    weights = torch.randn(4, 4, 3, 2).to(memory_format=formats[1]).requires_grad_()
+    call = functional.conv_transpose2d if transposed else functional.conv2d
+
+    def results() -> list[Any]:
+        made = call(src, weights)
+        return [made, *torch.autograd.grad(made, [src, weights], torch.ones(made.shape))]
+
+    wanted = results()
+    with kernels.enabled():
+        found = results()
+    assert ran(kernels.report()) == {"convolution": 1, "convolution_backward": 1}
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        assert strides(one) == strides(other)
