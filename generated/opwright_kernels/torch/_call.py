@@ -147,13 +147,18 @@ def elsewhere(operation: Operation) -> Kernel:
     return kernel
 
 
-def shortened(on_cpu: Kernel, general: Any) -> Kernel:
-    """The kernel at the place of autograd: straight to that of the CPU where autograd and tracing ask for nothing."""
+def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
+    """The kernel at the place of autograd: straight to that of the CPU where tracing asks for nothing.
+
+    `recorded` is the same with its gradient noted, without the layers that PyTorch puts around it for all operators.
+    """
 
     def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
-        straight = (keyset & _BELOW).highestPriorityTypeId() == _CPU
-        if straight and not (torch.is_grad_enabled() and _any_requires_grad(*given)):
-            return on_cpu(*given, **said)
+        if (keyset & _BELOW).highestPriorityTypeId() == _CPU:
+            if not (torch.is_grad_enabled() and _any_requires_grad(*given)):
+                return on_cpu(*given, **said)
+            if recorded is not None:
+                return recorded(*given, said)
         return general.call_boxed(keyset, *given, **said)
 
     return kernel

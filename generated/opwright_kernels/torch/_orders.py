@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,8 +18,7 @@ from .._operation import Operation
 _WORDS: dict[int, tuple[Word, ...]] = {}  # by identity: operations last as long as the package
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A call as it is made, and by output the order in which its axes are what the caller means."""
 
     inputs: list[Any]
@@ -81,10 +80,10 @@ def in_memory(operation: Operation, inputs: list[Any], attributes: list[Any]) ->
             continue
         if not back and changed is inputs:
             changed, said = list(inputs), list(attributes)
-        said[word.at], order, turned = found
+        (said[word.at], order, turned), permuted = found
         for n in word.inputs:
             if changed[n] is not None:
-                changed[n] = changed[n].permute(order)
+                changed[n] = permuted if inputs[n] is first else changed[n].permute(order)
         back |= dict.fromkeys(word.outputs, turned)
         for values, places in ((said, word.lists), (changed, word.vectors)):
             for n in places:
@@ -105,13 +104,17 @@ def same_order(tensors: Sequence[torch.Tensor]) -> list[int] | None:
 
 def _other(
     operation: Operation, word: Word, said: Any, tensor: torch.Tensor
-) -> tuple[str, tuple[int, ...], tuple[int, ...]] | None:
-    """Another word in whose order a tensor has no gaps, that order and the way back; None where there is none."""
+) -> tuple[tuple[str, tuple[int, ...], tuple[int, ...]], torch.Tensor] | None:
+    """Another word in whose order a tensor has no gaps, that order, the way back, and the tensor so ordered."""
     key = (said, tensor.ndim)
     known = word.known.get(key)
     if known is None:
         known = word.known[key] = _orders(operation, word, said, tensor.ndim)
-    return next((found for found in known if tensor.permute(found[1]).is_contiguous()), None)
+    for found in known:
+        permuted = tensor.permute(found[1])
+        if permuted.is_contiguous():
+            return found, permuted
+    return None
 
 
 def _orders(

@@ -13,7 +13,7 @@ import torch
 
 from ._call import autocast, elsewhere, faked, on_cpu, shortened
 from ._enabled import Models, Report
-from ._gradients import Autograd, gradients
+from ._gradients import Autograd, gradients, recorded
 from ._schema import namespace, schema
 
 __all__ = ["NAMESPACE", "Report", "enabled", "operators", "report"]
@@ -51,7 +51,7 @@ def _register() -> None:
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
         general = torch.library.get_kernel(name, "AutogradCPU")
-        _LIBRARY.impl(function, shortened(kernel, general), "AutogradCPU", with_keyset=True)
+        _LIBRARY.impl(function, shortened(kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True)
 
 
 def operators() -> tuple[Any, ...]:

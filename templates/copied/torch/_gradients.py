@@ -180,6 +180,29 @@ class Autograd:
         return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
 
 
+def recorded(asked: Autograd, kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A kernel that notes its gradient, of inputs and then a dict of attributes; None for one that takes lists."""
+    if getattr(asked.operation, "joined", ()) or asked.operation.stating:
+        return None
+
+    class Recorded(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            *given, said = args
+            found = kernel(*given, **said)
+            left_out = [None] * (len(asked.names) - len(given))
+            asked.setup(ctx, [*given, *left_out], found, {**asked.operation.defaults, **said})
+            return found
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            found = asked.backward(ctx, *grads)
+            count = len(ctx.needs_input_grad) - 1
+            return (*(found if isinstance(found, tuple) else (found,))[:count], None)
+
+    return Recorded.apply  # type: ignore[no-any-return, unused-ignore]
+
+
 def _differentiable(value: Any) -> bool:
     parts = value if isinstance(value, (list, tuple)) else (value,)
     return any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts)

@@ -11,6 +11,8 @@
 
 enum {
     FEW_ROWS = 8,
+    FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster, right being near: 5x64x128 bf16 1.55, 8x200x64 1.5 times
+    FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
     FEW_LANED = 128,     // terms for each row that pay for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
@@ -32,6 +34,8 @@ typedef struct few {
 static bool few_fits(const opwright_contraction *q) {
     const bool near = q->terms >= q->rows * FEW_LANED && q->rows * q->terms <= FEW_LEFT;
     const bool lanes = q->right_term == 1 && (q->rows <= 2 || near);
+    if (OPWRIGHT_PAIRS && q->rows > FEW_PAIRED && q->columns * q->terms * (int64_t)sizeof(elem) <= FEW_NEAR)
+        return false;
     return q->rows <= FEW_ROWS && q->columns > q->rows && q->terms > 0 && (q->right_column == 1 || lanes);
 }
 
