@@ -58,7 +58,6 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Scratch"),
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Engine"),
     ("op-name", MATRIX_PRODUCT, "op: MatMul", "op: Torch"),
-    ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: task,"),
     ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: opwright_modulo,"),
     ("name-reserved", MATRIX_PRODUCT, "name: a,", "name: b_axes,"),
     ("name-taken", MATRIX_PRODUCT, "name: b,", "name: a,"),
