@@ -14,9 +14,9 @@ from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op
 from ..language.schema import place
-from ..language.source import Mark, Problem
+from ..language.source import Mark, Problem, unknown
 from .program import readable_lists
-from .step_keys import is_number, unknown
+from .step_keys import is_number
 from .whole import is_whole, kinds_in_steps
 
 # Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.

@@ -5,26 +5,19 @@ In: an operation whose entries are complete. Out: problems. What steps cannot sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ..language import expr
 from ..language.expr import Call, Expr, Name, Number
 from ..language.model import Op, Tensor
 from ..language.schema import place
-from ..language.source import Mark, Problem, suggestion
+from ..language.source import Problem, suggestion, unknown
 
 # What operations of steps do without, and why they need it not.
 INSTEAD = {
     "normal_form": "leave it out: which steps are contractions follows from the roles of their letters",
     "classes": "leave it out: kernels of steps take every size from the call, and an extent of 1 costs them no loop",
 }
-
-
-def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
-    """A word that is none of those that are known."""
-    choices = sorted(set(known))
-    if word not in choices:
-        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
 
 
 def words_of_attributes(op: Op) -> dict[str, list[str]]:
