@@ -209,7 +209,7 @@ OPERATION = StepOperation(
     outputs=("dst",),
     phases=(
         (Lanes("o", True, ()), ),
-        (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=7), Lanes("o", True, (("dst", "X"), ), terms=7), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"exclude_pad": ("false", "true")},

@@ -252,7 +252,7 @@ OPERATION = StepOperation(
     outputs=("dst", "running_mean", "running_variance", "batch_mean", "batch_variance"),
     phases=(
         (
-            Lanes("x", False, (("src", "X"), ("dst", "X"), )),
+            Lanes("x", False, (("src", "X"), ("dst", "X"), ), terms=9),
             Lanes(
                 "c",
                 True,
@@ -268,6 +268,7 @@ OPERATION = StepOperation(
                     ("batch_mean", "C"),
                     ("batch_variance", "C"),
                 ),
+                terms=16,
             ),
         ),
     ),

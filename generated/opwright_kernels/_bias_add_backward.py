@@ -109,7 +109,10 @@ OPERATION = StepOperation(
     ),
     outputs=("diff_bias",),
     phases=(
-        (Lanes("x", False, (("diff_dst", "X"), )), Lanes("c", True, (("diff_dst", "C"), ("diff_bias", "C"), )), ),
+        (
+            Lanes("x", False, (("diff_dst", "X"), ), terms=3),
+            Lanes("c", True, (("diff_dst", "C"), ("diff_bias", "C"), ), terms=4),
+        ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(

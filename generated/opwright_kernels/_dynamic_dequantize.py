@@ -280,8 +280,8 @@ OPERATION = StepOperation(
     outputs=("dst",),
     phases=(
         (
-            Lanes("a", True, (("src", "A"), ("zps", "A"), ("scales", "A"), ("dst", "A"), )),
-            Lanes("c", True, (("src", "C"), ("dst", "C"), )),
+            Lanes("a", True, (("src", "A"), ("zps", "A"), ("scales", "A"), ("dst", "A"), ), terms=6),
+            Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=6),
         ),
     ),
     accumulate=(

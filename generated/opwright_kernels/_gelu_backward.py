@@ -113,7 +113,7 @@ OPERATION = StepOperation(
     ),
     outputs=("diff_src",),
     phases=(
-        (Lanes("x", True, (("src", "X"), ("diff_src", "X"), ("diff_dst", "X"), )), ),
+        (Lanes("x", True, (("src", "X"), ("diff_src", "X"), ("diff_dst", "X"), ), terms=4), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("gelu_erf", "gelu_tanh")},

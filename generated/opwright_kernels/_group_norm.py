@@ -234,9 +234,9 @@ OPERATION = StepOperation(
     outputs=("dst", "mean", "variance"),
     phases=(
         (
-            Lanes("x", False, (("src", "X"), ("dst", "X"), )),
-            Lanes("g", True, (("mean", "G"), ("variance", "G"), )),
-            Lanes("g_k_", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), )),
+            Lanes("x", False, (("src", "X"), ("dst", "X"), ), terms=12),
+            Lanes("g", True, (("mean", "G"), ("variance", "G"), ), terms=22),
+            Lanes("g_k_", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), ), terms=9),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),

@@ -187,7 +187,7 @@ OPERATION = StepOperation(
     outputs=("dst",),
     phases=(
         (Lanes("t", True, ()), ),
-        (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=10), Lanes("o", True, (("dst", "X"), ), terms=10), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("nearest", "linear", "bilinear", "trilinear")},

@@ -213,9 +213,9 @@ OPERATION = StepOperation(
     phases=(
         (Lanes("t", True, ()), ),
         (
-            Lanes("o", False, (("diff_dst", "X"), )),
-            Lanes("c", True, (("diff_dst", "C"), ("diff_src", "C"), )),
-            Lanes("diff_src_X_", False, (("diff_src", "X"), )),
+            Lanes("o", False, (("diff_dst", "X"), ), terms=7),
+            Lanes("c", True, (("diff_dst", "C"), ("diff_src", "C"), ), terms=10),
+            Lanes("diff_src_X_", False, (("diff_src", "X"), ), terms=3),
         ),
     ),
     accumulate=("float32", "float32", "float32"),

@@ -195,8 +195,8 @@ OPERATION = StepOperation(
     outputs=("dst", "mean", "variance"),
     phases=(
         (
-            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), )),
-            Lanes("b", True, (("src", "B"), ("dst", "B"), ("mean", "B"), ("variance", "B"), )),
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), ), terms=6),
+            Lanes("b", True, (("src", "B"), ("dst", "B"), ("mean", "B"), ("variance", "B"), ), terms=11),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),

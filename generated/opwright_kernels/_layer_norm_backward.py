@@ -243,14 +243,14 @@ OPERATION = StepOperation(
     phases=(
         (Lanes("b", True, (("variance", "B"), )), ),
         (
-            Lanes("c", True, (("diff_dst", "C"), ("src", "C"), )),
-            Lanes("b", False, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), )),
+            Lanes("c", True, (("diff_dst", "C"), ("src", "C"), ), terms=4),
+            Lanes("b", False, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ), terms=4),
         ),
         (
-            Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), ("src", "C"), ("diff_src", "C"), )),
-            Lanes("b", True, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ("diff_src", "B"), )),
+            Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), ("src", "C"), ("diff_src", "C"), ), terms=6),
+            Lanes("b", True, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ("diff_src", "B"), ), terms=6),
         ),
-        (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), )), ),
+        (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), ), terms=2), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
     roles=(

@@ -112,7 +112,10 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("a", True, (("src", "A"), ("dst", "A"), )), Lanes("c", False, (("src", "C"), ("dst", "C"), )), ),
+        (
+            Lanes("a", True, (("src", "A"), ("dst", "A"), ), terms=11),
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ), terms=9),
+        ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(

@@ -119,8 +119,8 @@ OPERATION = StepOperation(
     outputs=("diff_src",),
     phases=(
         (
-            Lanes("a", True, (("diff_dst", "A"), ("diff_src", "A"), ("dst", "A"), )),
-            Lanes("c", False, (("diff_dst", "C"), ("diff_src", "C"), ("dst", "C"), )),
+            Lanes("a", True, (("diff_dst", "A"), ("diff_src", "A"), ("dst", "A"), ), terms=6),
+            Lanes("c", False, (("diff_dst", "C"), ("diff_src", "C"), ("dst", "C"), ), terms=6),
         ),
     ),
     accumulate=("float32", "float32", "float32"),

@@ -197,7 +197,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("c", True, (("src", "C"), ("dst", "C"), )), Lanes("o", True, (("dst", "X"), )), ),
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=7), Lanes("o", True, (("dst", "X"), ), terms=7), ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(

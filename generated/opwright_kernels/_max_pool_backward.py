@@ -225,9 +225,9 @@ OPERATION = StepOperation(
     outputs=("diff_src",),
     phases=(
         (
-            Lanes("c", True, (("src", "C"), ("diff_dst", "C"), ("diff_src", "C"), )),
-            Lanes("o", False, (("diff_dst", "X"), )),
-            Lanes("diff_src_X_", False, (("diff_src", "X"), )),
+            Lanes("c", True, (("src", "C"), ("diff_dst", "C"), ("diff_src", "C"), ), terms=15),
+            Lanes("o", False, (("diff_dst", "X"), ), terms=12),
+            Lanes("diff_src_X_", False, (("diff_src", "X"), ), terms=3),
         ),
     ),
     accumulate=("float32", "float32", "float32"),

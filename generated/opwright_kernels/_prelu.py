@@ -165,7 +165,10 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("i", True, (("src", "X"), ("dst", "X"), )), Lanes("c", True, (("src", "C"), ("dst", "C"), )), ),
+        (
+            Lanes("i", True, (("src", "X"), ("dst", "X"), ), terms=6),
+            Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=6),
+        ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(

@@ -106,7 +106,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("r", False, (("src", "R"), )), Lanes("k", True, (("src", "K"), ("dst", "K"), )), ),
+        (Lanes("r", False, (("src", "R"), ), terms=2), Lanes("k", True, (("src", "K"), ("dst", "K"), ), terms=3), ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(

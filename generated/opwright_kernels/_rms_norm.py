@@ -128,8 +128,8 @@ OPERATION = StepOperation(
     outputs=("dst",),
     phases=(
         (
-            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), )),
-            Lanes("b", True, (("src", "B"), ("dst", "B"), )),
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ), terms=4),
+            Lanes("b", True, (("src", "B"), ("dst", "B"), ), terms=5),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),

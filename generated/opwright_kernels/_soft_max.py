@@ -161,9 +161,9 @@ OPERATION = StepOperation(
     outputs=("dst", "stats"),
     phases=(
         (
-            Lanes("a", True, (("src", "A"), ("dst", "A"), ("stats", "A"), )),
-            Lanes("c", False, (("src", "C"), ("dst", "C"), )),
-            Lanes("o", False, (("stats", "One"), )),
+            Lanes("a", True, (("src", "A"), ("dst", "A"), ("stats", "A"), ), terms=19),
+            Lanes("c", False, (("src", "C"), ("dst", "C"), ), terms=12),
+            Lanes("o", False, (("stats", "One"), ), terms=3),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32", "float32", "float32"),

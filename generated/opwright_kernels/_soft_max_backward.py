@@ -130,8 +130,8 @@ OPERATION = StepOperation(
     outputs=("diff_src",),
     phases=(
         (
-            Lanes("a", True, (("diff_dst", "A"), ("dst", "A"), ("diff_src", "A"), )),
-            Lanes("c", False, (("diff_dst", "C"), ("dst", "C"), ("diff_src", "C"), )),
+            Lanes("a", True, (("diff_dst", "A"), ("dst", "A"), ("diff_src", "A"), ), terms=6),
+            Lanes("c", False, (("diff_dst", "C"), ("dst", "C"), ("diff_src", "C"), ), terms=6),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),

@@ -20,6 +20,9 @@ class Lanes:
     own: bool
     walks: tuple[tuple[str, str], ...]
     moves: bool = False  # whether the phase does nothing but copy the second of the tensors to the first
+    terms: int = (
+        0  # of several steps, how many letters those have that walk it: the more, the more work is done in lanes
+    )
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Schedule:
     figure: str
 
 
-# The first row that holds for a letter of the phase is taken; of several letters the longest.
+# The first row that holds for a letter of the phase is taken; of several letters that which most steps walk, then the
+# longest.
 # Figures: one thread of an AMD Zen 5 with AVX-512, gcc 12.2, f32, time of what the row is chosen over to its own.
 SCHEDULES = (
     Schedule(
@@ -101,5 +105,5 @@ def chosen(candidates: Sequence[Candidate]) -> tuple[int, Schedule | None]:
     for row in SCHEDULES if candidates else ():
         held = [number for number, candidate in enumerate(candidates) if row.holds(candidate)]
         if held:
-            return max(held, key=lambda number: candidates[number].extent), row
+            return max(held, key=lambda number: (candidates[number].lanes.terms, candidates[number].extent)), row
     return 0, None

@@ -258,8 +258,8 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
         ),
         (
             put("dtype", "f23"),
-            '$.graph[0].inputs[0].dtype: "f23" is none of f32, f16, bf16, s32, s8, u8, boolean, f8_e4m3, f8_e5m2, s4, u4 '
-            "(did you mean 'f32'?)",
+            '$.graph[0].inputs[0].dtype: "f23" is none of f32, f16, bf16, s32, s64, u64, s8, u8, boolean, f8_e4m3, '
+            "f8_e5m2, s4, u4 (did you mean 'f32'?)",
         ),
         (put("shape", [1, -5, 6, 4]), f"$.graph[0].inputs[0].shape[1]: -5 is negative; unknown is written {UNKNOWN}"),
         (put("stride", [4, 1]), "$.graph[0].inputs[0].stride: 2 strides for 4 axes"),

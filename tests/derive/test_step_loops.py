@@ -97,6 +97,11 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         ([Candidate(own, 1, (0, 0)), Candidate(reduced, 1000, (1, 1))], 1, "row"),
         ([Candidate(own, 100, (1, 7)), Candidate(reduced, 1000, (9,))], 0, "block through room"),
         ([Candidate(own, 3, (5,)), Candidate(reduced, 1000, (9,))], 1, "row through room"),
+        (
+            [Candidate(Lanes("a", False, (), terms=3), 99, (1,)), Candidate(Lanes("c", False, (), terms=9), 20, (1,))],
+            1,
+            "row",
+        ),
         ([Candidate(own, 3, (5,)), Candidate(reduced, 5, (9,))], 1, "rest"),
     ]
     for candidates, number, name in cases:

@@ -62,3 +62,29 @@ def test_explain_names_tiles_where_axes_lie_across_each_other_and_nowhere_else()
     for shape, order, tiles in (((20, 30), [1, 0], True), ((20, 8), [1, 0], False), ((4, 20, 30), [1, 0, 2], False)):
         told = str(kernels.explain("static_transpose", np.zeros(shape, np.float32), order=order))
         assert ("lanes along x: tiles: squares" in told) is tiles, shape
+
+
+def test_f32_becomes_f16_to_the_bit_whatever_the_length_of_the_row(isa: str) -> None:
+    random = np.random.default_rng(9)
+    bits = random.integers(0, 2**32, 60000, np.uint32)
+    bits[:40000] = (bits[:40000] & 0x80007FFF) | random.integers(0x32000000 >> 15, 0x48000000 >> 15, 40000) << 15
+    for value in (0x7F800001, 0xFFC12345, 0x7F800000, 0x80000000, 0x00000001, 0x477FEFFF, 0x477FF000, 0x38800000):
+        bits[random.integers(0, bits.size, 50)] = value
+    sign, magnitude = bits >> 16 & 0x8000, bits & 0x7FFFFFFF
+    with np.errstate(over="ignore"):
+        rounded = bits.view(np.float32).astype(np.float16).view(np.uint16)
+    quiet = sign | 0x7E00 | magnitude >> 13 & 0x3FF
+    expected = np.where(magnitude > 0x7F800000, quiet, rounded)
+    for cells in (*range(1, 36), bits.size):
+        begin = int(random.integers(0, bits.size - cells + 1))
+        found = kernels.type_cast(bits[begin : begin + cells].view(np.float32), dtype="f16")
+        assert (found.view(np.uint16) == expected[begin : begin + cells]).all()
+
+
+def test_rows_in_another_order_are_copied_whole_by_any_number_of_threads(isa: str) -> None:
+    random = np.random.default_rng(10)
+    for shape in ((2, 3, 5, 7), (1, 40, 3), (6, 1, 64), (2, 0, 3), (4, 5, 1023)):
+        src = random.standard_normal(shape).astype(np.float32)
+        order = [*random.permutation(len(shape) - 1).tolist(), len(shape) - 1]
+        for threads in (1, 2, 3):
+            assert (kernels.static_transpose(src, order=order, threads=threads) == src.transpose(order)).all()

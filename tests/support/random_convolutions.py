@@ -87,7 +87,7 @@ summary: Sums over windows.
 dims:
 {chr(10).join(f"  size_{c}: {{symbol: {c.upper()}}}" for c in sorted(letters - {*own}))}
 attributes:
-  - {{name: made, type: string, values: [f32, bf16, f16], dtype_of: out_0, summary: The data type of the sums.}}
+  - {{name: made, type: string, values: [f32, bf16], dtype_of: out_0, summary: The data type of the sums.}}
 {attributes}
 inputs:
 {tensors}{extra}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .formulas import FORMULAS, Attributes, along, formula
+from .formulas import FORMULAS, Attributes, along, formula, softmax
 
 __all__ = ["FORMULAS"]
 
@@ -198,3 +198,49 @@ def group_dequant_matmul(inputs: Sequence[Any], attributes: Attributes) -> Seque
     group = np.arange(len(w)) // attributes["group_size"]
     full = (w - (0 if zeros is None else zeros[group])) * scales[group]
     return [x @ full + (0 if bias is None else bias)]
+
+
+# Rows that others pick.
+
+
+@formula
+def attention_sinks(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    query, key, value, sinks = inputs
+    scores = np.einsum("...qghw,...tgw->...ghqt", query, key) / np.sqrt(query.shape[-1])
+    if attributes["cap"] > 0:
+        scores = attributes["cap"] * np.tanh(scores / attributes["cap"])
+    queries, keys = scores.shape[-2:]
+    distance = np.arange(queries)[:, None] + keys - queries - np.arange(keys)
+    scores = np.where((distance >= 0) & (distance < attributes["window"]), scores, -np.inf)
+    sunk = np.full(query.shape[-3:-1], -np.inf) if sinks is None else sinks
+    columns = np.broadcast_to(sunk[:, :, None, None], (*scores.shape[:-1], 1))
+    shares = softmax(np.concatenate([scores, columns], -1))
+    return [np.einsum("...ghqt,...tgv->...qghv", shares[..., :-1], value)]
+
+
+@formula
+def segment_sum(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, segment = inputs
+    rows = [src[segment == number] for number in range(attributes["segments"])]
+    shape = (len(rows), *src.shape[1:])
+    sums = np.array([part.sum(0) for part in rows]).reshape(shape)
+    sizes = np.array([len(part) for part in rows], np.float64)
+    most = np.array([part.max(0, initial=-np.inf) for part in rows]).reshape(shape)
+    return [sums, sums / np.maximum(sizes, 1).reshape(-1, *[1] * (src.ndim - 1)), most, sizes]
+
+
+@formula
+def top_k(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    (src,), axis = inputs, attributes["axis"]
+    order = np.argsort(-src if attributes["largest"] else src, axis, kind="stable")
+    found = np.take(order, range(attributes["k"]), axis)
+    return [np.take_along_axis(src, found, axis), found]
+
+
+@formula
+def partial_rotary(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, cosines, sines = inputs
+    half = cosines.shape[-1]
+    one, other, rest = src[..., :half], src[..., half : 2 * half], src[..., 2 * half :]
+    cosines, sines = cosines[:, None], sines[:, None]
+    return [np.concatenate([one * cosines - other * sines, other * cosines + one * sines, rest], -1)]

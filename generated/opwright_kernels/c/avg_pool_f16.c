@@ -130,7 +130,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -291,29 +291,25 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
             if (exclude_pad_word_ == 1) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(total_row_[i_] / same_0_);
+                        wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
                 }
             }
             if (exclude_pad_word_ == 0) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(total_row_[i_] / same_0_);
+                        wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
                 }
             }
             at_ += 1;
@@ -380,7 +376,7 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -422,29 +418,25 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
             if (exclude_pad_word_ == 1) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(total_row_[i_] / cells_row_[i_]);
+                        wide_[i_] = total_row_[i_] / cells_row_[i_];
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
                 }
             }
             if (exclude_pad_word_ == 0) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(total_row_[i_] / same_0_);
+                        wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
                 }
             }
             at_ += 1;

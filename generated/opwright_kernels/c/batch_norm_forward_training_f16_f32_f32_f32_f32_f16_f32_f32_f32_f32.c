@@ -69,7 +69,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -137,9 +137,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float same_0_ = gamma[c * gamma_C];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
@@ -147,9 +145,9 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     const float same_2_ = shared_0_;
                     const float same_3_ = beta[c * beta_C];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
                 }
             }
         }
@@ -201,7 +199,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -525,9 +523,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        opwright_f16 dst_room_[512];
-                        opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                        opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        float wide_[512];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         opwright_f16 src_room_[512];
@@ -537,9 +533,9 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_f16(gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + beta_row_[i_]);
+                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + beta_row_[i_];
                         }
-                        opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
                     }
                 }
             }

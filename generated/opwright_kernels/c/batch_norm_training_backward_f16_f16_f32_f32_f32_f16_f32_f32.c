@@ -67,7 +67,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -395,9 +395,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        opwright_f16 diff_src_room_[512];
-                        opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                        opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        float wide_[512];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -411,9 +409,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                         const float same_0_ = (float)N * (float)X_cells_;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_f16(gamma_row_[i_] * scale_row_[i_] * (opwright_from_f16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_));
+                            wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (opwright_from_f16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
                         }
-                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_);
                     }
                 }
             }
@@ -482,7 +480,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -551,9 +549,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    float wide_[512];
                     const float same_0_ = gamma[c * gamma_C] * scale;
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
@@ -565,9 +561,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     const float same_4_ = diff_gamma_sum_;
                     const float same_5_ = (float)N * (float)X_cells_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_f16(same_0_ * (opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_));
+                        wide_[i_] = same_0_ * (opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_);
                     }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
                 }
             }
         }

@@ -84,7 +84,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_dst_C == 1 && diff_bias_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -233,14 +233,12 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
-            opwright_f16 diff_bias_room_[512];
-            opwright_f16 * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            opwright_f16 *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            float wide_[512];
             const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = opwright_to_f16(diff_bias_sum__row_[i_]);
+                wide_[i_] = diff_bias_sum__row_[i_];
             }
-            opwright_put_f16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
+            opwright_put_wide_f16(wide_, diff_bias + c * diff_bias_C, diff_bias_C, n_);
         }
     }
 }

@@ -39,7 +39,7 @@ static void bias_add_f16_0_x(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -58,16 +58,14 @@ static void bias_add_f16_0_x(void *context_, int64_t part_)
             const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 const float same_0_ = opwright_from_f16(bias[c * bias_C]);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) + same_0_);
+                    wide_[i_] = opwright_from_f16(src_row_[i_]) + same_0_;
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -105,7 +103,7 @@ static void bias_add_f16_0_c(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -124,17 +122,15 @@ static void bias_add_f16_0_c(void *context_, int64_t part_)
             const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                 opwright_f16 bias_room_[512];
                 const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + c * bias_C, bias_C, n_, bias_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) + opwright_from_f16(bias_row_[i_]));
+                    wide_[i_] = opwright_from_f16(src_row_[i_]) + opwright_from_f16(bias_row_[i_]);
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

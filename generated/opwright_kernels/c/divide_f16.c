@@ -33,7 +33,7 @@ static void divide_f16_0_x(void *context_, int64_t part_)
     const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == 1 && src_1_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -47,17 +47,15 @@ static void divide_f16_0_x(void *context_, int64_t part_)
         const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float wide_[512];
             opwright_f16 src_0_room_[512];
             const opwright_f16 *restrict src_0_row_ = opwright_row_f16(src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
             opwright_f16 src_1_room_[512];
             const opwright_f16 *restrict src_1_row_ = opwright_row_f16(src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_0_row_[i_]) / opwright_from_f16(src_1_row_[i_]));
+                wide_[i_] = opwright_from_f16(src_0_row_[i_]) / opwright_from_f16(src_1_row_[i_]);
             }
-            opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
         }
     }
 }

@@ -50,7 +50,7 @@ static void dynamic_dequantize_u4_f16_s4_f16_0_a(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -96,14 +96,12 @@ static void dynamic_dequantize_u4_f16_s4_f16_0_a(void *context_, int64_t part_)
             }
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -197,14 +195,12 @@ static void dynamic_dequantize_u4_f16_s4_f16_0_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

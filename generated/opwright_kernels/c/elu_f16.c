@@ -44,9 +44,7 @@ static void elu_f16_0_x(void *context_, int64_t part_)
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float wide_[512];
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             const float same_0_ = (float)alpha;
@@ -56,9 +54,9 @@ static void elu_f16_0_x(void *context_, int64_t part_)
             }
             opwright_tanh_row_f32(made_0_, n_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) >= 0.0f ? opwright_from_f16(src_row_[i_]) : same_0_ * (2.0f * made_0_[i_] / (1.0f - made_0_[i_])));
+                wide_[i_] = opwright_from_f16(src_row_[i_]) >= 0.0f ? opwright_from_f16(src_row_[i_]) : same_0_ * (2.0f * made_0_[i_] / (1.0f - made_0_[i_]));
             }
-            opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
         }
     }
 }

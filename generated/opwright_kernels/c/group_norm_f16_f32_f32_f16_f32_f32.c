@@ -60,7 +60,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = N * G;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
@@ -130,9 +130,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
@@ -140,9 +138,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                     const float same_2_ = shared_0_;
                     const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
                 }
             }
         }
@@ -592,7 +590,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
@@ -905,9 +903,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     float gamma_room_[512];
                     const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
                     opwright_f16 src_room_[512];
@@ -917,9 +913,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     float beta_room_[512];
                     const float *restrict beta_row_ = opwright_row_f32(beta + g_k_ * beta_C, beta_C, n_, beta_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) / shared_0__for_g_k__row_[i_] + beta_row_[i_]);
+                        wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) / shared_0__for_g_k__row_[i_] + beta_row_[i_];
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
                 }
             }
         }

@@ -181,7 +181,7 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -684,14 +684,12 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -1296,14 +1294,12 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
             }
             for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

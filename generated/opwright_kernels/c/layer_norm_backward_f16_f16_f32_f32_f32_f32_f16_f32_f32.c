@@ -506,7 +506,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -580,9 +580,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
             const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 const float same_0_ = scale[b_row_ * B_inner_ + b];
                 float gamma_room_[512];
                 const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
@@ -595,9 +593,9 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                 const float same_3_ = slope;
                 const float same_4_ = (float)C_cells_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(same_0_ * (gamma_row_[i_] * opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_));
+                    wide_[i_] = same_0_ * (gamma_row_[i_] * opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_);
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_);
             }
         }
     }
@@ -629,7 +627,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -952,9 +950,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    float wide_[512];
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
@@ -967,9 +963,9 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float *restrict slope_row_ = slope + (b - begin_);
                     const float same_1_ = (float)C_cells_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_f16(scale_row_[i_] * (same_0_ * opwright_from_f16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_));
+                        wide_[i_] = scale_row_[i_] * (same_0_ * opwright_from_f16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
                     }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_);
                 }
             }
         }

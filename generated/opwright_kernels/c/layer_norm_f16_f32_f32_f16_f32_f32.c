@@ -54,7 +54,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -124,9 +124,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
             const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                opwright_f16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 float gamma_room_[512];
                 const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                 opwright_f16 src_room_[512];
@@ -136,9 +134,9 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                 float beta_room_[512];
                 const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_]);
+                    wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_);
             }
         }
         if (!mean_absent_) {
@@ -182,7 +180,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -496,9 +494,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_f16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
@@ -506,9 +502,9 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = beta[beta_C_c_at_ + c * beta_C_step_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_);
+                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_B_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_);
                 }
             }
         }

@@ -290,17 +290,15 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
             for (int64_t c = 0; c < C; ++c) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_]);
+                        wide_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_];
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
                 }
             }
             at_ += 1;
@@ -404,17 +402,15 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
             shared_0_ = opwright_log_f32(total);
             for (int64_t c = 0; c < C; c += block_) {
                 const int64_t n_ = opwright_min(block_, C - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
                 const float same_0_ = peak;
                 const float same_1_ = shared_0_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(src_row_[i_]) - same_0_ - same_1_);
+                    wide_[i_] = opwright_from_f16(src_row_[i_]) - same_0_ - same_1_;
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
             }
             a += 1;
             if (a == A_inner_) {

@@ -355,7 +355,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
     const int64_t dst_N = sizes_->dst_N;
     const int64_t bias_N = sizes_->bias_N;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : 512;
+    const int64_t block_ = 512;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {
@@ -369,16 +369,14 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         for (int64_t n = begin_; n < end_; n += block_) {
             const int64_t n_ = opwright_min(block_, end_ - n);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-            opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+            float wide_[512];
             const float *restrict sums_row_ = sums + (at_ + (n - begin_));
             opwright_f16 bias_room_[512];
             const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, n_, bias_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(sums_row_[i_] + opwright_from_f16(bias_row_[i_]));
+                wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
             }
-            opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
         }
     }
 }
@@ -399,7 +397,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t bias_N = sizes_->bias_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -417,16 +415,14 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
             const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
             for (int64_t n = begin_; n < end_; n += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - n);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-                opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_f16 bias_room_[512];
                 const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, n_, bias_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(sums_row_[i_] + opwright_from_f16(bias_row_[i_]));
+                    wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -68,7 +68,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = opwright_block(C, N, parts_, src_C == 1 && diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
+    const int64_t block_ = opwright_block(C, N, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -328,14 +328,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        opwright_f16 diff_src_room_[512];
-                        opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        float wide_[512];
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+                            wide_[i_] = diff_src_sum__row_[i_];
                         }
-                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_C, n_);
                     }
                 }
             }
@@ -536,7 +534,7 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -606,14 +604,12 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
                     const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                    float wide_[512];
                     const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+                        wide_[i_] = diff_src_sum__row_[i_];
                     }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_);
                 }
             }
         }

@@ -338,7 +338,7 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -357,14 +357,12 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
             for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+                    wide_[i_] = diff_src_sum__row_[i_];
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -404,7 +402,7 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -423,15 +421,13 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
             const int64_t end_ = opwright_min(begin_ + block_, C);
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(diff_src_sum__row_[i_]);
+                    wide_[i_] = diff_src_sum__row_[i_];
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -471,7 +467,7 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -490,14 +486,12 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
             const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
             for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
-                opwright_f16 diff_slope_room_[512];
-                opwright_f16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_f16 *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
+                float wide_[512];
                 const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_slope_row_[i_] = opwright_to_f16(diff_slope_sum__row_[i_]);
+                    wide_[i_] = diff_slope_sum__row_[i_];
                 }
-                opwright_put_f16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
+                opwright_put_wide_f16(wide_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -537,7 +531,7 @@ static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -556,15 +550,13 @@ static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
             const int64_t end_ = opwright_min(begin_ + block_, SC);
             for (int64_t diff_slope_C_ = begin_; diff_slope_C_ < end_; diff_slope_C_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
-                opwright_f16 diff_slope_room_[512];
-                opwright_f16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_f16 *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
+                float wide_[512];
                 float diff_slope_sum__room_[512];
                 const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_slope_row_[i_] = opwright_to_f16(diff_slope_sum__row_[i_]);
+                    wide_[i_] = diff_slope_sum__row_[i_];
                 }
-                opwright_put_f16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
+                opwright_put_wide_f16(wide_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

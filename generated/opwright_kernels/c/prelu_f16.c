@@ -55,7 +55,7 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -84,14 +84,12 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
             }
             for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -148,7 +146,7 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -177,14 +175,12 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                    wide_[i_] = dst_sum__row_[i_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -83,7 +83,7 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -227,14 +227,12 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
         }
         for (int64_t k = begin_; k < end_; k += block_) {
             const int64_t n_ = opwright_min(block_, end_ - k);
-            opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            float wide_[512];
             const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_f16(dst_sum__row_[i_]);
+                wide_[i_] = dst_sum__row_[i_];
             }
-            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
         }
     }
 }

@@ -40,7 +40,7 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -79,18 +79,16 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
             const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
             for (int64_t c = 0; c < C_inner_; c += block_) {
                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                opwright_f16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                float wide_[512];
                 opwright_f16 gamma_room_[512];
                 const opwright_f16 *restrict gamma_row_ = opwright_row_f16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                 const float same_0_ = shared_0_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_f16(opwright_from_f16(gamma_row_[i_]) * opwright_from_f16(src_row_[i_]) / same_0_);
+                    wide_[i_] = opwright_from_f16(gamma_row_[i_]) * opwright_from_f16(src_row_[i_]) / same_0_;
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_);
             }
         }
     }
@@ -117,7 +115,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -276,17 +274,15 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_f16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float same_0_ = opwright_from_f16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(same_0_ * opwright_from_f16(src_row_[i_]) / shared_0__row_[i_]);
+                        wide_[i_] = same_0_ * opwright_from_f16(src_row_[i_]) / shared_0__row_[i_];
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_B_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_);
                 }
             }
         }

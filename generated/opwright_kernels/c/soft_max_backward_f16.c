@@ -44,7 +44,7 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -195,18 +195,16 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
             for (int64_t c = 0; c < C; ++c) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    float wide_[512];
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - total_row_[i_]));
+                        wide_[i_] = opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - total_row_[i_]);
                     }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_);
                 }
             }
             at_ += 1;
@@ -248,7 +246,7 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -290,18 +288,16 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
             total += opwright_sum_of_f32(sums_0_);
             for (int64_t c = 0; c < C; c += block_) {
                 const int64_t n_ = opwright_min(block_, C - c);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 opwright_f16 dst_room_[512];
                 const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                 const float same_0_ = total;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - same_0_));
+                    wide_[i_] = opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - same_0_);
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_C, n_);
             }
             a += 1;
             if (a == A_inner_) {

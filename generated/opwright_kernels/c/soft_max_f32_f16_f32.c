@@ -56,7 +56,7 @@ static void soft_max_f32_f16_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 512 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -305,15 +305,13 @@ static void soft_max_f32_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        opwright_f16 dst_room_[512];
-                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                        float wide_[512];
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_f16(shared_0__row_[i_] / total_row_[i_]);
+                            wide_[i_] = shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
                     }
                 }
             }
@@ -321,17 +319,15 @@ static void soft_max_f32_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        opwright_f16 dst_room_[512];
-                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                        float wide_[512];
                         const float *restrict peak_row_ = peak + (a - begin_);
                         const float same_0_ = -INFINITY;
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_f16(peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_]);
+                            wide_[i_] = peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
                     }
                 }
             }
@@ -403,7 +399,7 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -482,31 +478,27 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
             if (mode_word_ == 0) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float *restrict shared_0__row_ = shared_0_ + c;
                     const float same_0_ = total;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(shared_0__row_[i_] / same_0_);
+                        wide_[i_] = shared_0__row_[i_] / same_0_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
                 }
             }
             if (mode_word_ == 1) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 dst_room_[512];
-                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float wide_[512];
                     const float same_0_ = peak;
                     const float same_1_ = -INFINITY;
                     const float *restrict shared_0__row_ = shared_0_ + c;
                     const float same_2_ = total;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_f16(same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_);
+                        wide_[i_] = same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_;
                     }
-                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
                 }
             }
             if (!stats_absent_) {

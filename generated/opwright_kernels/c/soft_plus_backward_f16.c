@@ -49,9 +49,7 @@ static void soft_plus_backward_f16_0_x(void *context_, int64_t part_)
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            opwright_f16 diff_src_room_[512];
-            opwright_f16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-            opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            float wide_[512];
             opwright_f16 diff_dst_room_[512];
             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
             const float same_0_ = (float)beta;
@@ -64,9 +62,9 @@ static void soft_plus_backward_f16_0_x(void *context_, int64_t part_)
             }
             opwright_exp_row_f32(made_0_, n_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_f16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_])));
+                wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_f16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_]));
             }
-            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+            opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
         }
     }
 }

@@ -50,25 +50,21 @@ static void tanh_backward_f16_0_x(void *context_, int64_t part_)
         if (use_dst_word_ == 1) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) * (1.0f - opwright_from_f16(src_row_[i_])) * (1.0f + opwright_from_f16(src_row_[i_])));
+                    wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) * (1.0f - opwright_from_f16(src_row_[i_])) * (1.0f + opwright_from_f16(src_row_[i_]));
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
             }
         }
         if (use_dst_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_f16 diff_src_room_[512];
-                opwright_f16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float wide_[512];
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 opwright_f16 src_room_[512];
@@ -79,9 +75,9 @@ static void tanh_backward_f16_0_x(void *context_, int64_t part_)
                 }
                 opwright_tanh_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_f16(opwright_from_f16(diff_dst_row_[i_]) * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]));
+                    wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]);
                 }
-                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
             }
         }
     }

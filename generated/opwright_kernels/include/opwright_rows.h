@@ -94,6 +94,32 @@ static inline void opwright_put_f32(const float *row, float *to, int64_t step, i
     }
 }
 
+// f32: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_f32(float *to, const float *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        float *target = to;
+        const float *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // f32: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_f32(float *to, const float *from, int64_t rank, const int64_t *extents,
@@ -104,6 +130,10 @@ static inline int opwright_moved_f32(float *to, const float *from, int64_t rank,
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_f32(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -192,6 +222,32 @@ static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to
     }
 }
 
+// bf16: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_bf16(opwright_bf16 *to, const opwright_bf16 *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        opwright_bf16 *target = to;
+        const opwright_bf16 *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // bf16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *from, int64_t rank, const int64_t *extents,
@@ -202,6 +258,10 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_bf16(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -290,6 +350,32 @@ static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, i
     }
 }
 
+// f16: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        opwright_f16 *target = to;
+        const opwright_f16 *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // f16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
@@ -300,6 +386,10 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_f16(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -388,6 +478,32 @@ static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t ste
     }
 }
 
+// s32: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_s32(int32_t *to, const int32_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        int32_t *target = to;
+        const int32_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // s32: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t rank, const int64_t *extents,
@@ -398,6 +514,10 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_s32(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -486,6 +606,32 @@ static inline void opwright_put_f64(const double *row, double *to, int64_t step,
     }
 }
 
+// f64: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        double *target = to;
+        const double *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // f64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
@@ -496,6 +642,10 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_f64(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -584,6 +734,32 @@ static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, 
     }
 }
 
+// s8: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_s8(int8_t *to, const int8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        int8_t *target = to;
+        const int8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // s8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank, const int64_t *extents,
@@ -594,6 +770,10 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_s8(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -682,6 +862,32 @@ static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// u8: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // u8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -692,6 +898,10 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_u8(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -780,6 +990,32 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// boolean: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_boolean(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // boolean: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -790,6 +1026,10 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_boolean(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -878,6 +1118,32 @@ static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// f8_e4m3: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // f8_e4m3: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -888,6 +1154,10 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_f8_e4m3(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -976,6 +1246,32 @@ static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// f8_e5m2: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_f8_e5m2(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // f8_e5m2: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -986,6 +1282,10 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_f8_e5m2(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -1074,6 +1374,32 @@ static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// s4: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // s4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -1084,6 +1410,10 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_s4(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -1172,6 +1502,32 @@ static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// u4: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_u4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint8_t *target = to;
+        const uint8_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // u4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
@@ -1182,6 +1538,10 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_u4(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -1270,6 +1630,32 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
     }
 }
 
+// s64: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        int64_t *target = to;
+        const int64_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // s64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
@@ -1280,6 +1666,10 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_s64(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -1368,6 +1758,32 @@ static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t s
     }
 }
 
+// u64: a copy of short rows, which lie in another order: the next axis counts within a task.
+static inline void opwright_moved_rows_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
+    const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
+{
+    const int64_t next = rank - 2, cells = extents[rank - 1], rows = extents[next];
+    int64_t total = 1;
+    for (int64_t axis = 0; axis < next; ++axis) {
+        total *= extents[axis];
+    }
+    total *= parts; // pieces of the next axis
+    for (int64_t task = opwright_share(total, part, parts), end = opwright_share(total, part + 1, parts); task < end; ++task) {
+        uint64_t *target = to;
+        const uint64_t *source = from;
+        int64_t rest = task / parts;
+        for (int64_t axis = next - 1; axis >= 0; --axis) {
+            target += rest % extents[axis] * to_steps[axis];
+            source += rest % extents[axis] * from_steps[axis];
+            rest /= extents[axis];
+        }
+        const int64_t past = opwright_share(rows, task % parts + 1, parts);
+        for (int64_t row = opwright_share(rows, task % parts, parts); row < past; ++row) {
+            memcpy(target + row * to_steps[next], source + row * from_steps[next], (size_t)cells * sizeof *to);
+        }
+    }
+}
+
 // u64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are gone
 // through a line at a time. Tells whether it was one; of others, loops are as fast.
 static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
@@ -1378,6 +1794,10 @@ static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t
     int64_t across = 0, others = 1;
     while (across < last && from_steps[across] != 1) {
         ++across;
+    }
+    if (last > 0 && from_steps[last] == 1 && to_steps[last] == 1 && extents[last] < 1024) {
+        opwright_moved_rows_u64(to, from, rank, extents, to_steps, from_steps, part, parts);
+        return 1;
     }
     if (across >= last || to_steps[last] != 1 || extents[last] < tile || extents[across] < tile) {
         return 0;
@@ -1422,6 +1842,43 @@ static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t
         }
     }
     return 1;
+}
+
+// A row of f32 as f16, by the instruction for it where there is one: it gives the bits of opwright_to_f16, NaN included.
+static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__) && defined(__GNUC__)
+    typedef float opwright_wide __attribute__((vector_size(64)));
+    typedef short opwright_halves __attribute__((vector_size(32)));
+    for (; i + 16 <= n; i += 16) {
+        opwright_wide cells;
+        memcpy(&cells, from + i, sizeof cells);
+        const opwright_halves made = __builtin_ia32_vcvtps2ph512_mask(cells, 0, (opwright_halves){0}, -1);
+        memcpy(to + i, &made, sizeof made);
+    }
+#elif defined(__F16C__) && defined(__GNUC__)
+    typedef float opwright_wide __attribute__((vector_size(32)));
+    typedef short opwright_halves __attribute__((vector_size(16)));
+    for (; i + 8 <= n; i += 8) {
+        opwright_wide cells;
+        memcpy(&cells, from + i, sizeof cells);
+        const opwright_halves made = __builtin_ia32_vcvtps2ph256(cells, 0);
+        memcpy(to + i, &made, sizeof made);
+    }
+#endif
+    for (; i < n; ++i) {
+        to[i] = opwright_to_f16(from[i]);
+    }
+}
+
+// The same, to cells that lie `step` apart; n is at most 512.
+static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n)
+{
+    opwright_f16 room[512];
+    opwright_f16 *const row = step == 1 ? to : room;
+    opwright_to_row_f16(wide, row, n);
+    opwright_put_f16(row, to, step, n);
 }
 
 // Loops of so few turns become no vectors by themselves: of f32, four lanes are one.

@@ -15,8 +15,8 @@ from ..language.dtypes import ACCUMULATORS, OF_KERNELS
 from ..language.library import Page
 from ..language.model import Attribute, Constraint, Let, Op, Tensor
 from ..language.schema import place
-from ..language.source import Mark, Problem, suggestion
-from .rules import KINDS, incomplete, kind_of_relation, repeated, unknown
+from ..language.source import Mark, Problem, suggestion, unknown
+from .rules import KINDS, incomplete, kind_of_relation, repeated
 
 MAX_VARIANTS = 512
 # The rules that the generated package brings itself; a constraint may not bear their names.

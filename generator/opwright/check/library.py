@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from ..derive.variants import layout_choices, row_name, stem
 from ..language.model import Attribute, Op
 from ..language.schema import place
-from ..language.source import Problem
-from .rules import kind_of_relation, repeated, unknown
+from ..language.source import Problem, unknown
+from .rules import kind_of_relation, repeated
 
 # What an attribute of one name says alike in every operation, unless it gives a reason.
 SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")

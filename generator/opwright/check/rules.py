@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ..language.model import Op, Relation
-from ..language.source import Mark, Problem, suggestion
+from ..language.source import Mark, Problem
 
 KINDS = ("equals", "adjoint", "gradient", "gradient_of")  # of relations
 
@@ -18,12 +18,6 @@ def repeated(items: Iterable[tuple[str, Mark]], rule: str, what: str) -> Iterato
         if name in seen:
             yield Problem(at, rule, f"the {what} '{name}' is a duplicate of the one at {seen[name]}")
         seen.setdefault(name, at)
-
-
-def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
-    choices = sorted(set(known))
-    if word not in choices:
-        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")
 
 
 def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..derive import missing_axes, step_keys, steps, summed_keys
+from ..derive import missing_axes, step_dtypes, step_keys, steps, summed_keys
 from . import declarations, expressions, names
 from .rules import Rule
 from .torch_calls import torch_calls
@@ -14,5 +14,5 @@ STAGES_OF_STEPS: tuple[tuple[Rule, ...], ...] = (
     (expressions.expressions,),
     (steps.semantics,),
     (summed_keys.used,),
-    (step_keys.dtypes, expressions.steps, missing_axes.of_steps),
+    (step_dtypes.dtypes, expressions.steps, missing_axes.of_steps),
 )

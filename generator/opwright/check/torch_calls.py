@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from ..language.model import Aten, Op
 from ..language.schema import place
-from ..language.source import Problem
-from .rules import repeated, unknown
+from ..language.source import Problem, unknown
+from .rules import repeated
 
 
 def torch_calls(op: Op) -> Iterator[Problem]:

@@ -13,8 +13,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Step, Tensor
 from ..language.schema import Assignment, Located, Problems, place
-from ..language.source import Problem
-from .step_keys import unknown
+from ..language.source import Problem, unknown
 
 RULE = "packed"
 BYTES = {"s4": "s8", "u4": "u8"}

@@ -14,10 +14,10 @@ from ..language.kinds import Kind, kind_of
 from ..language.model import Op, Step, Tensor
 from ..language.reserved import C_WORDS, RESERVED_BY_CALL
 from ..language.schema import Assignment, Located, place
-from ..language.source import Mark, Problem, SpecInvalid, suggestion
+from ..language.source import Mark, Problem, SpecInvalid, suggestion, unknown
 from ..language.types import symbol_kinds
 from .program import assignments, kind_of_extent, program, readable_lists
-from .step_keys import unknown, words_of_attributes
+from .step_keys import words_of_attributes
 from .whole import divisors, within_values
 
 BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -11,10 +11,9 @@ from ..language import expr
 from ..language.expr import Call, Name
 from ..language.model import Op, Tensor
 from ..language.schema import Assignment, place
-from ..language.source import Mark, Problem
+from ..language.source import Mark, Problem, unknown
 from .parted import summed_sizes, symbol_of
 from .program import program
-from .step_keys import unknown
 
 RULE = "broadcast-as"
 MOST = 3  # inputs along one size: each doubles its parts

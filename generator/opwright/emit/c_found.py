@@ -24,7 +24,7 @@ class Found(Rules):
     def put(self, fields: Mapping[str, ast.expr]) -> None:
         """The fields of a legal call."""
         self.told("row", Name("row"))
-        for name, word in entries_of(fields["words"]):
+        for name, word in entries_of(fields["words"]) if "words" in fields else ():
             self.told("word", Text(name), self.node(word))
         for symbol, node in entries_of(fields["values"]):
             self.put_value(symbol, node)
@@ -56,11 +56,11 @@ class Found(Rules):
         for number, (_, node) in enumerate(entries_of(fields["outputs"])):
             assert isinstance(node, ast.Call)
             self.told("output", integer(number), *map(self.at, node.args))
-        for inner in ast.walk(fields["absent"]):
+        for inner in ast.walk(fields["absent"]) if "absent" in fields else ():
             if isinstance(inner, ast.IfExp) and isinstance(inner.orelse, ast.Tuple):
                 (name,) = ast.literal_eval(inner.orelse)
                 self.told("absent", integer(self.outputs.index(name)), Unary("!", self.node(inner.test)))
-        for name, node in entries_of(fields["between"]):
+        for name, node in entries_of(fields["between"]) if "between" in fields else ():
             assert isinstance(node, ast.Tuple)
             phase, cells = node.elts
             assert isinstance(cells, ast.Tuple)

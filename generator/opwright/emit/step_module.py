@@ -51,6 +51,7 @@ class LaneView:
     own: bool
     walks: tuple[tuple[str, str], ...]
     moves: bool  # whether all that the phase does is to copy the second of the tensors to the first
+    terms: int  # of several steps, how many letters those have that walk it
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
                 if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
             )
             moves = moved(own.program, phase.parts, letter) is not None
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves))
+            terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms))
         result.append(tuple(views))
     return tuple(result)
 

@@ -38,6 +38,7 @@ from .step_values import Values
 SUMS = 32  # lanes that a reduction along a row adds up in
 OF_ROWS = ("exp", "tanh", "erf")  # what opwright_functions_rows.h has for rows of f32
 N = Name("n_")
+WIDE = Name("wide_")  # values of a row before they are narrowed
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,16 @@ class Row:
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         kept = operator != "set" or target in self.formula.reads
-        row = self.target_row(kept)
+        wide = not kept and self.widened(dtype)
+        row = WIDE.name if wide else self.target_row(kept)
 
         source = self.part.source
 
         def loop(value: expr.Expr) -> For:
             cell = Index(Name(row), Name("i_"))
             if operator == "set":
-                made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype))
+                found = (lambda: self.inside.cell(value)) if wide else lambda: self.inside.copied(value, dtype)
+                made = self.at(Name("i_"), found)
                 return For("i_", ZERO, N, (Assign(cell, made, source=source),), source=source)
             made = self.at(Name("i_"), lambda: self.inside.cell(value))
             return For("i_", ZERO, N, (updated(self.values, operator, cell, made, source),), source=source)
@@ -114,6 +117,19 @@ class Row:
         else:
             loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
+
+    def widened(self, dtype: str) -> bool:
+        """Whether values go to room as they are first, which an instruction then makes a type of that has none in C."""
+        value = self.formula.value
+        alike = isinstance(value, Read) and self.elements.dtype(value.tensor) == dtype
+        step = self.elements.step(self.part.target)
+        if dtype != "f16" or self.values.accumulate != "f32" or alike or step is None:
+            return False
+        self.elements.used.add(self.part.target.tensor)
+        self.elements.steps.append(ZERO)  # rows of no more than the room has
+        self.before.append(DeclareArray(WIDE.name, "float", ROOM))
+        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (WIDE, self._at(self.part.target), step, N))))
+        return True
 
     def added(self, cells: Expr) -> tuple[Stmt, ...]:
         """The terms of lanes put to what an array of as many cells has."""

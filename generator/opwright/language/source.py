@@ -7,7 +7,7 @@ and raised together as one `SpecInvalid`, so that a spec owner mends a file in o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..errors import inert
@@ -66,3 +66,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     folded = {other.lower(): other for other in sorted(known)}
     near = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     return f" (did you mean '{folded[near[0]]}'?)" if near else ""
+
+
+def unknown(word: str, known: Iterable[str], at: Mark, rule: str, what: str) -> Iterator[Problem]:
+    """A word that is none of those that are known."""
+    choices = sorted(set(known))
+    if word not in choices:
+        yield Problem(at, rule, f"there is no {what} '{word}'{suggestion(word, choices)}")

@@ -191,7 +191,9 @@ class _Sampler:
                 continue
             if values[name] is None:
                 values[name] = sorted(int(spot) for spot in self.rng.permutation(len(owners))[: len(extents[axes[0]])])
-            if axes[0] not in extents:
+            first = next(t for t in self.op.data_inputs if symbol in [_run(e.tree) for e in t.dims.values()])
+            ours, theirs = (sorted(str(_run(e.tree)) for e in t.dims.values()) for t in (tensor, first))
+            if axes[0] not in extents or ours != theirs:  # where other axes stand beside the run, dims order it
                 continue
             inner = iter(extents[axes[0]])
             outer = (extent for axis, extent in owners if axis != axes[0])

@@ -1,0 +1,106 @@
+"""Rules of the dtype rows of operations of steps: what each tensor may hold, and which are integers.
+
+In: an operation of steps. Out: problems, each with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isinf
+
+from ..language import expr
+from ..language.dtypes import DTYPES
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.kinds import Kind
+from ..language.model import Op
+from ..language.schema import place
+from ..language.source import Mark, Problem, unknown
+from .program import readable_lists
+from .step_keys import is_number
+from .whole import is_whole, kinds_in_steps
+
+# Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
+INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
+
+
+def dtypes(op: Op) -> Iterator[Problem]:
+    """Rows of data types name every tensor, and make values that their accumulator can hold."""
+    names = {*(tensor.name for tensor in op.tensors), "accumulate"}
+    seen: dict[tuple[str, ...], Mark] = {}
+    for row in op.dtypes:
+        at = place(next(iter(row), None), op.at.key("dtypes"))
+        for name, dtype in row.items():
+            yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
+            legal = ("f32", "f64", "s64") if name == "accumulate" else tuple(DTYPES)
+            if name in names and dtype not in legal:
+                message = f"'{name}' may be {' or '.join(legal)}, not {dtype}"
+                yield Problem(place(dtype, at), "dtype-value", message)
+        if missing := names - row.keys():
+            yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")
+            continue
+        yield from _omitted(op, row)
+        cells = tuple(row[name] for name in sorted(names - {"accumulate"}))
+        if cells in seen:
+            yield Problem(at, "dtype-row", f"this row of data types is a duplicate of the one at {seen[cells]}")
+        seen[cells] = at
+        if row["accumulate"] == "s64":
+            yield from _whole(op, at)
+        else:
+            yield from _bits(op, at, row["accumulate"])
+    inputs: dict[tuple[str, ...], Mark] = {}
+    told = {attribute.dtype_of for attribute in op.attributes}
+    for row in op.dtypes:
+        at = place(next(iter(row), None), op.at.key("dtypes"))
+        chosen = [t.name for t in op.tensors if t not in op.outputs or t.name in told]
+        key = tuple(row.get(name, "") for name in chosen)
+        if key in inputs:
+            message = f"no call distinguishes this row from that of {inputs[key]}"
+            yield Problem(at, "dtype-row", f"{message}; an attribute with `dtype_of` can choose an output's data type")
+        inputs.setdefault(key, at)
+
+
+def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
+    """What omitted inputs read as is a number of their type."""
+    for tensor in op.inputs:
+        dtype = row[tensor.name]
+        number = float(tensor.absent) if tensor.absent and is_number(tensor.absent) else 0.0
+        if dtype in DTYPES and (not DTYPES[dtype].holds(number) or (isinf(number) and row["accumulate"] == "s64")):
+            message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
+            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
+
+
+def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:
+    """Functions of integers, which a row that accumulates in real numbers cannot have."""
+    for assignment in (assignment for step in op.semantics.steps for assignment in step.assignments):
+        for node in expr.walk(assignment.value):
+            if isinstance(node, Call) and node.function in expr.BIT_FUNCTIONS:
+                message = f"{node.function}() takes integers, but the row of {row} accumulates in {accumulate}; say s64"
+                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
+
+
+def _whole(op: Op, row: Mark) -> Iterator[Problem]:
+    """Steps that make real numbers, which a row that accumulates in s64 cannot hold."""
+    real = {attribute.symbol or attribute.name for attribute in op.attributes if attribute.type == "f32"}
+    real_lists = {attribute.name for attribute in readable_lists(op) if attribute.type == "f32[]"}
+    kinds = kinds_in_steps(op)
+    for step in op.semantics.steps:
+        for assignment in step.assignments:
+            for node in _outside_integers(assignment.value, kinds):
+                wrong = isinstance(node, Call) and (node.function in INEXACT or node.function in ("floor", "ceil"))
+                wrong = wrong or (isinstance(node, Binary) and node.op == "/")
+                wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
+                wrong = wrong or (isinstance(node, Name) and node.id in real)
+                if wrong or (isinstance(node, Read) and node.tensor in real_lists):
+                    at = assignment.value_at.moved(node.column)
+                    message = f"this is a real number, but the row of {row} accumulates in s64"
+                    message += "; f64 holds integers up to 2**53"
+                    yield Problem(at, "dtype-accumulate", message)
+
+
+def _outside_integers(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:
+    """The nodes of a value, without indices and quotients that stay integers."""
+    if isinstance(tree, Call) and tree.function in ("floor", "ceil") and is_whole(tree, kinds):
+        return
+    yield tree
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _outside_integers(child, kinds)
