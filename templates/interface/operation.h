@@ -90,6 +90,7 @@ typedef struct opw_array_info {
 typedef struct opw_lanes {
     const char *letter;
     bool own, moves;
+    int64_t terms; // of several steps, how many letters those have that walk it
     const opw_pair *walks; // arrays and their axes
 } opw_lanes;
 

@@ -284,7 +284,9 @@ static int64_t lanes_of(const teller *t, const opw_phase *phase)
     for (int row = 0; row < ROWS; ++row) {
         int64_t best = -1;
         for (int64_t n = 0; n < phase->count; ++n) {
-            if (holds(row, &made[n]) && (best < 0 || made[n].extent > made[best].extent)) {
+            const bool first = best < 0 || made[n].lanes->terms > made[best].lanes->terms;
+            const bool alike = best >= 0 && made[n].lanes->terms == made[best].lanes->terms;
+            if (holds(row, &made[n]) && (first || (alike && made[n].extent > made[best].extent))) {
                 best = n;
             }
         }

@@ -1,4 +1,4 @@
-"""What an operation says of PyTorch: every entry names its own inputs, attributes and words.
+"""What an operation says of PyTorch: every entry names its own inputs and attributes.
 
 In: an operation. Out: problems. Whether PyTorch has such an operator is not known here: it need not be installed.
 """
@@ -21,14 +21,14 @@ def torch_calls(op: Op) -> Iterator[Problem]:
         names = [*(tensor.parameter or tensor.name for tensor in op.inputs), *attributes]
         for name in entry.arguments:
             yield from unknown(name, names, place(name, entry.at), "torch-argument", "input or attribute")
-        for name, word in entry.words.items():
-            at = place(word, entry.at)
+        for name in entry.words:
             yield from unknown(name, attributes, place(name, entry.at), "torch-argument", "attribute")
-            if name in attributes and attributes[name].values:
-                words = [way.value for way in attributes[name].values or ()]
-                yield from unknown(word, words, at, "torch-word", f"value of '{name}'")
             if name in entry.arguments:
-                yield Problem(at, "torch-argument", f"'{name}' is given a word and an argument; one of the two holds")
+                yield Problem(
+                    place(name, entry.at),
+                    "torch-argument",
+                    f"'{name}' is given a word and an argument; one of the two holds",
+                )
 
 
 def _known_by(entry: Aten) -> str:
