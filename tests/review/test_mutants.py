@@ -39,6 +39,7 @@ WITHOUT_MUTANT = {
     **dict.fromkeys(
         (
             "Semantics.steps",
+            "Attribute.blocks",
             "Step.do",
             "Step.where",
             "Step.by",
