@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,34 +10,15 @@ import ml_dtypes
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _isa, _operation, _threads
+from opwright_kernels import _operation
 from support import rulings
 from support.calls import Call, describe, mutated_call, random_call
-from support.generated import FULL, PACKAGE, attempt, function, rng, run, same
+from support.generated import FULL, attempt, rng, run, same
+from support.one_call import BIAS, EXPECTED, LISTS, SHAPE, SRC, WEIGHTS, call, integers, interface
 from support.package import ROOT, package
 from support.rulings import OPERATIONS, Accepted
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
-LISTS: dict[str, Any] = {"strides": [2, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
-
-
-def integers(*shape: int, dtype: Any = F32) -> np.ndarray:
-    return np.random.default_rng(list(shape)).integers(-3, 4, shape).astype(dtype)
-
-
-SRC, WEIGHTS, BIAS = integers(2, 4, 5, 6), integers(3, 3, 4, 6), integers(4)
-EXPECTED = ok.conv_transpose(SRC, WEIGHTS, BIAS, **LISTS)
-SHAPE = (2, 8, 10, 4)
-
-
-def call(src: Any = SRC, weights: Any = WEIGHTS, bias: Any = BIAS, **more: Any) -> Any:
-    return ok.conv_transpose(src, weights, bias, **{**LISTS, **more})
-
-
-@pytest.fixture
-def _threads_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_threads, "_chosen", None)
-    monkeypatch.delenv("OPWRIGHT_NUM_THREADS", raising=False)
 
 
 # Arrays in
@@ -79,16 +54,6 @@ def read_only(array: np.ndarray) -> np.ndarray:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
-
-
-def interface(array: np.ndarray) -> Any:
-    """An object that is no array but has the interface of one."""
-
-    class Holder:
-        __array_interface__ = array.__array_interface__
-        keep = array
-
-    return Holder()
 
 
 VIEWS = [strided, reversed_, offset, unaligned, transposed, read_only, np.asfortranarray, interface]
@@ -209,126 +174,6 @@ def test_an_empty_batch_gives_an_empty_output_and_no_channels_give_the_bias() ->
     assert call(weights=WEIGHTS[:, :, :0], bias=BIAS[:0]).shape == (2, 8, 10, 0)
 
 
-# Threads
-
-
-@pytest.fixture(params=["portable", ""], ids=["portable", "best"])
-def _isa_of_the_call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Reference kernels, then the best that this CPU has."""
-    with monkeypatch.context() as patched:
-        patched.setenv("OPWRIGHT_ISA", request.param)
-        _operation.forget()
-        yield
-    _operation.forget()
-
-
-@pytest.mark.usefixtures("_threads_as_they_were", "_isa_of_the_call")
-def test_a_call_uses_the_threads_of_its_argument_else_of_the_program_else_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked, team = [], _operation._team.team
-    monkeypatch.setattr(_operation._threads, "run", lambda kernel, parts: (asked.append(parts), kernel(0, 1)))
-    monkeypatch.setattr(_operation._team, "team", lambda workers: (asked.append(workers), team(workers))[1])
-    monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
-    monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "3")
-    results = [call()]
-    ok.set_num_threads(5)
-    results += [call(), call(threads=2), call(threads=np.int8(1))]
-    assert asked == [3, 5, 2]
-    assert ok.get_num_threads() == 5
-    assert all(same(result, EXPECTED) for result in results)
-
-
-@pytest.mark.usefixtures("_threads_as_they_were")
-def test_a_wrong_environment_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "many")
-    monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
-    out = np.full(SHAPE, 7, F32)
-    with pytest.raises(ok.SpecError) as caught:
-        call(out=out)
-    assert (caught.value.rule, caught.value.argument) == ("threads", "OPWRIGHT_NUM_THREADS")
-    assert (out == 7).all()
-
-
-def test_eight_threads_of_the_program_may_call_at_once() -> None:
-    calls = [random_call(rng("at once", number)) for number in range(40)]
-    expected = [rulings.compute(one) for one in calls]
-    failures: list[str] = []
-
-    def caller(number: int) -> None:
-        order = np.random.default_rng(number).permutation(len(calls))
-        for index in order:
-            if not same(run(calls[index], threads=1 + number % 3), expected[index]):
-                failures.append(describe(calls[index]))
-
-    threads = [threading.Thread(target=caller, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-    assert not any(thread.is_alive() for thread in threads)
-    assert failures == []
-
-
-def test_another_thread_works_on_while_a_kernel_runs() -> None:
-    """The kernel releases the GIL: someone counts on between its start and its end."""
-    src, weights = np.zeros((1, 40, 40, 64), F32), np.zeros((3, 3, 64, 64), F32)
-    plain = {name: [int(name in ("strides", "dilations"))] * 2 for name in LISTS}
-    ok.conv_transpose(src, weights, threads=1, **plain)
-    moments: list[float] = []
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.is_set():
-            moments.append(time.perf_counter())
-            time.sleep(0.0005)
-
-    ticker = threading.Thread(target=tick)
-    ticker.start()
-    within = 0
-    for _ in range(50):
-        start = time.perf_counter()
-        ok.conv_transpose(src, weights, threads=1, **plain)
-        end = time.perf_counter()
-        margin = (end - start) / 4
-        within += sum(start + margin < moment < end - margin for moment in moments)
-        if within > 3:
-            break
-    done.set()
-    ticker.join()
-    assert within > 3
-
-
-FORK = """
-import os, signal
-import numpy as np
-import opwright_kernels as ok
-lists = dict(strides=[1], pads_begin=[0], pads_end=[0], dilations=[1])
-src, weights = np.ones((4, 300, 8), np.float32), np.ones((3, 8, 8), np.float32)
-expected = ok.conv_transpose(src, weights, threads=2, **lists)
-child = os.fork()
-if child == 0:
-    signal.alarm(20)
-    again = ok.conv_transpose(src, weights, threads=3, **lists)
-    os._exit(42 if np.array_equal(again, expected) else 1)
-assert np.array_equal(ok.conv_transpose(src, weights, threads=2, **lists), expected)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is missing")
-def test_a_forked_child_can_call() -> None:
-    answer = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK],
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert answer.stdout.strip() == "42"
-
-
 # What the package remembers of a call
 
 
@@ -446,97 +291,6 @@ def test_the_values_of_the_inputs_are_not_remembered() -> None:
     src += 1
     assert not same(call(src), first)
     assert same(call(src - 1), first)
-
-
-# explain, infer_shape, variants
-
-
-def test_explain_tells_pads_shapes_kernel_and_the_line_of_the_spec_behind_each() -> None:
-    told = ok.explain("ConvTranspose", SRC, WEIGHTS, BIAS, auto_pad="same_upper", threads=2, **LISTS)
-    assert (told.op, told.shape, told.dtype) == ("ConvTranspose", (2, 8, 10, 4), "float32")
-    assert told.values["padding in front"] == (0, 0)
-    assert told.values["padding behind"] == (1, 1)
-    assert (told.values["in_channels"], told.values["out_channels"]) == (6, 4)
-    assert told.values["dst_spatial"] == (8, 10)
-    assert told.variant.name.startswith("conv_transpose_f32_nxc_xoi_dense_")
-    assert told.arrangements == {"weights": "library"}
-    assert told.threads == 2
-    assert (told.scratch_bytes > 0) == (told.variant.isa != "portable")
-    assert len(told.steps) == len(told.values)
-    root = PACKAGE.parents[1]
-    for _, _, place in told.steps:
-        file, line = place.split(":")
-        assert len(Path(root, file).read_text().splitlines()) >= int(line)
-    assert told.variant.name in str(told)
-    assert all(place in str(told) for _, _, place in told.steps)
-
-
-def test_explain_tells_why_and_what_was_rejected() -> None:
-    told = ok.explain("conv_transpose", SRC, WEIGHTS[:, :, :1], groups=2, **LISTS)
-    assert told.variant.group_class == "grouped"
-    assert "weights is arranged as library" in told.why
-    rejected = dict(told.rejected)
-    assert {"dense", "depthwise"} <= set(rejected)
-    assert rejected["dense"] == "G == 1 does not hold (G = 2)"
-    others = {isa.name for isa in _isa.ISAS} - {told.variant.isa}
-    assert set(rejected) == {"dense", "depthwise"} | others
-
-
-def test_explain_runs_nothing_and_needs_no_data() -> None:
-    spec = ok.TensorSpec
-    huge = spec((1, 2**40, 1), "float32"), spec((1, 1, 1), np.float32)
-    plain = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-    assert ok.explain("convolution", *huge, **plain).shape == (1, 2**40, 1)
-    assert ok.infer_shape("Convolution", *huge, **plain) == (1, 2**40, 1)
-
-
-def test_descriptions_and_arrays_mix() -> None:
-    weights = ok.TensorSpec(WEIGHTS.shape, "float32")
-    assert ok.infer_shape("conv_transpose", SRC, weights, interface(BIAS), **LISTS) == SHAPE
-    with pytest.raises(ok.SpecError) as caught:
-        ok.infer_shape("conv_transpose", weights, None, **LISTS)
-    assert caught.value.rule == "weights-missing"
-    with pytest.raises(ok.SpecError) as caught:
-        ok.infer_shape("conv_transpose", [[1.0]], weights, **LISTS)
-    assert caught.value.rule == "src-kind"
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", np.float32, ml_dtypes.bfloat16])
-def test_a_description_takes_dtypes_by_name_and_by_type(dtype: Any) -> None:
-    described = [ok.TensorSpec(array.shape, dtype) for array in (SRC, WEIGHTS, BIAS)]
-    assert ok.infer_shape("conv_transpose", *described, **LISTS) == SHAPE
-
-
-def test_a_description_with_a_negative_extent_is_refused() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        ok.TensorSpec((1, -1), "float32")
-
-
-def test_an_unknown_operation_is_refused_with_the_known_ones() -> None:
-    for ask in (ok.explain, ok.infer_shape, ok.variants):
-        with pytest.raises(ValueError, match=r"there is no operation 'conv'; there are .*, conv_transpose, "):
-            ask("conv")
-
-
-def test_inferred_shapes_are_the_shapes_of_results() -> None:
-    for number in range(200):
-        one = random_call(rng("infer", number))
-        described = tuple(
-            array if array is None or array.dtype == np.int32 else ok.TensorSpec(array.shape, array.dtype)
-            for array in one.inputs
-        )
-        shape = ok.infer_shape(one.op, *described, **one.attributes)
-        assert shape == run(one).shape == ok.explain(one.op, *one.inputs, **one.attributes).shape
-
-
-def test_the_variants_of_the_operations_are_the_variants_of_the_package() -> None:
-    assert {function(op) for op in OPERATIONS} <= set(ok.operations())
-    every = [v.name for op in ok.operations() for v in ok.variants(op)]
-    assert sorted(every) == sorted(v.name for v in ok.variants())
-    for op, part in ((op, ok.variants(op)) for op in OPERATIONS):
-        assert {v.op for v in part} == {op}
-        assert {v.dtype for v in part} == {"f32", "bf16", "f16"}
-        assert {v.group_class for v in part} == {"dense", "grouped", "depthwise"}
 
 
 # The verdict of the validators

@@ -1,6 +1,6 @@
 """The generated package, asked as the witnesses are asked: with a `Call`.
 
-In: a `Call`. Out: what the package makes of it. Judges nothing.
+In: a `Call`. Out: what the package makes of it; `check` compares it with the rulings.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 
+from . import rulings
 from .call import Call
-from .calls import Rng
+from .calls import Rng, describe
 
 PACKAGE = Path(ok.__file__).parent
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
@@ -53,3 +54,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     return bool(np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True))
+
+
+def check(call: Call, **options: Any) -> None:
+    assert same(run(call, **options), rulings.compute(call)), describe(call)
