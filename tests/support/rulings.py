@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from .call import Call
+from .ruling_layouts import Ints, ceil, flat, grouped, join_data, reached, split_data, split_weights, taps
 
 DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 AUTO_PADS = {
@@ -30,8 +31,6 @@ AUTO_PADS = {
 LISTS = ("strides", "pads_begin", "pads_end", "dilations")  # required, one entry per spatial axis
 COMMON = {*LISTS, "auto_pad", "groups", "data_format", "weights_format"}
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-
-Ints = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -136,13 +135,13 @@ def exact(call: Call) -> np.ndarray:
     tensors[operation.finds] = out = np.zeros(found.shape)
     data_format, weights_format = _formats(call)
     groups = found.groups
-    big = _grouped(tensors["big"], data_format, groups)
-    small = _grouped(tensors["small"], data_format, groups)
-    weights = _taps(tensors["weights"], weights_format, found)
+    big = grouped(tensors["big"], data_format, groups)
+    small = grouped(tensors["small"], data_format, groups)
+    weights = taps(tensors["weights"], weights_format, found)
     with np.errstate(invalid="ignore", over="ignore"):  # an Inf or a NaN at a real tap counts as IEEE 754 says
         for tap in itertools.product(*map(range, found.kernel)):
             cells = [
-                _reached(k * d - p, s, i, o)
+                reached(k * d - p, s, i, o)
                 for k, d, p, s, i, o in zip(
                     tap, found.dilations, found.pads_begin, found.strides, big.shape[3:], small.shape[3:], strict=True
                 )
@@ -155,7 +154,7 @@ def exact(call: Call) -> np.ndarray:
             elif operation.finds == "big":
                 big[at_big] += np.einsum("nga...,gab->ngb...", small[at_small], weights[w])
             else:
-                weights[w] += np.einsum("ngax,ngbx->gab", _flat(small[at_small]), _flat(big[at_big]))
+                weights[w] += np.einsum("ngax,ngbx->gab", flat(small[at_small]), flat(big[at_big]))
         if "bias" in _given(call):
             channels_last = out if data_format == "NXC" else np.moveaxis(out, 1, -1)
             channels_last += _given(call)["bias"].astype(np.float64)
@@ -229,8 +228,8 @@ def _validate(call: Call) -> Accepted:
     if operation.finds == "weights":
         assert attributes.shape is not None
         shapes["weights"] = attributes.shape
-    data = {role: _split_data(shape, attributes.data_format) for role, shape in shapes.items() if role != "weights"}
-    letters, kernel = _split_weights(shapes["weights"], attributes.weights_format)
+    data = {role: split_data(shape, attributes.data_format) for role, shape in shapes.items() if role != "weights"}
+    letters, kernel = split_weights(shapes["weights"], attributes.weights_format)
     for extents in (kernel, *(spatial for _, _, spatial in data.values())):
         _require(min(extents) >= 1, "spatial-extent")
     if operation.finds == "weights":
@@ -241,7 +240,7 @@ def _validate(call: Call) -> Accepted:
     spatial = {role: x for role, (_, _, x) in data.items()}
     if call.op == "ConvolutionBackwardData":
         assert attributes.shape is not None
-        stated = _split_data(attributes.shape, attributes.data_format)
+        stated = split_data(attributes.shape, attributes.data_format)
         _require(stated[:2] == (data["small"][0], channels["big"]), "dst-shape-inconsistent")
         spatial["big"] = stated[2]
         _require(min(stated[2]) >= 1, "spatial-extent")
@@ -252,7 +251,7 @@ def _validate(call: Call) -> Accepted:
         shape = shapes["weights"]
     else:
         batch = next(iter(data.values()))[0]
-        shape = _join_data(batch, channels[operation.finds], spatial[operation.finds], attributes.data_format)
+        shape = join_data(batch, channels[operation.finds], spatial[operation.finds], attributes.data_format)
         if "bias" in tensors:
             _require(tensors["bias"].shape == (channels[operation.finds],), "bias-shape")
     spans = [i + pb + pe for i, pb, pe in zip(spatial["big"], begin, end, strict=True)]
@@ -359,9 +358,9 @@ def _pads(operation: Operation, attributes: _Attributes, kernel: Ints, big: Ints
                 totals[axis] = max(ek - s, 0)
             elif operation.transposed:  # the forward op's big tensor, before its output padding
                 i = big[axis] - op
-                totals[axis] = max(s * (_ceil(i, s) - 1) + ek - i, 0)
+                totals[axis] = max(s * (ceil(i, s) - 1) + ek - i, 0)
             else:
-                totals[axis] = max(s * (_ceil(big[axis], s) - 1) + ek - big[axis] + op, 0)
+                totals[axis] = max(s * (ceil(big[axis], s) - 1) + ek - big[axis] + op, 0)
     less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
     return (more, less) if attributes.auto_pad == "same_lower" else (less, more)
 
@@ -396,60 +395,6 @@ def _fit(
 def _effective(kernel: Ints, dilations: Ints) -> Ints:
     """EK, the extent that the dilated kernel spans."""
     return tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
-
-
-def _ceil(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-# Layouts
-
-
-def _split_data(shape: Ints, data_format: str) -> tuple[int, int, Ints]:
-    """Batch, channels and spatial extents."""
-    return (shape[0], shape[1], shape[2:]) if data_format == "NCX" else (shape[0], shape[-1], shape[1:-1])
-
-
-def _join_data(batch: int, channels: int, spatial: Ints, data_format: str) -> Ints:
-    return (batch, channels, *spatial) if data_format == "NCX" else (batch, *spatial, channels)
-
-
-def _split_weights(shape: Ints, weights_format: str) -> tuple[dict[str, int], Ints]:
-    """The extents of I and O, and the kernel's."""
-    if weights_format[0] == "X":
-        return dict(zip(weights_format[1:], shape[-2:], strict=True)), shape[:-2]
-    return dict(zip(weights_format[:2], shape[:2], strict=True)), shape[2:]
-
-
-def _grouped(data: np.ndarray, data_format: str, groups: int) -> np.ndarray:
-    """A view (N, G, channels of a group, X) of a data tensor."""
-    view = data if data_format == "NCX" else np.moveaxis(data, -1, 1)
-    n, c, *x = view.shape
-    return view.reshape(n, groups, c // groups, *x)
-
-
-def _taps(weights: np.ndarray, weights_format: str, found: Accepted) -> np.ndarray:
-    """A view (G, A, B, K) of a weights tensor."""
-    # OIX and IOX begin with the small side's channels, XIO and XOI end with them.
-    view = weights if weights_format[0] != "X" else np.moveaxis(weights, (-1, -2), (0, 1))
-    first, second, *k = view.shape
-    if found.arrangement == "library":
-        return view.reshape(found.groups, first // found.groups, second, *k)
-    return np.moveaxis(view.reshape(first, found.groups, second // found.groups, *k), 1, 0)
-
-
-def _flat(data: np.ndarray) -> np.ndarray:
-    """The spatial axes of (N, G, C, X) as one."""
-    return data.reshape(*data.shape[:3], math.prod(data.shape[3:]))
-
-
-def _reached(offset: int, stride: int, big: int, small: int) -> tuple[slice, slice]:
-    """The big side's cells that a tap reaches, 0 <= o*stride + offset < big, and the small side's, o."""
-    first = max(0, _ceil(-offset, stride))
-    last = min(small - 1, (big - 1 - offset) // stride)
-    if last < first:
-        return slice(0, 0), slice(0, 0)
-    return slice(first * stride + offset, last * stride + offset + 1, stride), slice(first, last + 1)
 
 
 def _round(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
