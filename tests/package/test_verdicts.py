@@ -9,7 +9,8 @@ import opwright_kernels as ok
 import pytest
 from opwright.oracle.validate import validate
 from support.call import Call
-from support.calls import describe, mutated_call, random_call
+from support.calls import describe, random_call
+from support.mutated_calls import mutated_call
 from support.specs import convolutions
 
 LIBRARY = convolutions()

@@ -16,7 +16,7 @@ from opwright.load import load_texts
 from opwright.review import compare
 from opwright.review.rules import RULES
 from opwright.review.walk import Edit
-from support import mutants, pairs, reviewing, structure_edits
+from support import mutants, pairs, reviewing, spots, structure_edits
 
 OP = f"{reviewing.FOLDER}/conv_transpose.yaml"
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
@@ -112,7 +112,7 @@ def test_a_name_that_callers_write_changes_the_hash(names: str):
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 200 if FULL else 5  # of one set of specs
-SETS = [*(structure_edits.free(texts) for texts in pairs.bases()[:-1]), *structure_edits.steps()]
+SETS = [*(structure_edits.free(texts) for texts in pairs.bases()[:-1]), *spots.steps()]
 UNPROVEN = ("-changed", "-rewritten")  # rules that go by a proof, of which the hash has a smaller one
 
 

@@ -19,7 +19,17 @@ from opwright.load import load_texts
 from opwright.review import compare
 from opwright.review.readings import Sides
 from opwright.review.rules import RULES
-from support import formula_edits, generated, pairs, random_steps, reviewing, step_edits, structure_edits, told_apart
+from support import (
+    formula_edits,
+    generated,
+    pairs,
+    random_steps,
+    reviewing,
+    spots,
+    step_edits,
+    structure_edits,
+    told_apart,
+)
 from support.random_specs import accepted, texts_of
 from support.spec_packages import quick_compiler
 from support.told_apart import broken, broken_steps
@@ -35,7 +45,7 @@ CALLS = 1500 if FULL else 60
 PARTS = 8
 REFUSED = (SpecInvalid, NotPolynomial)  # the second where the loops of kernels cannot be derived
 SETS = [structure_edits.free(texts) for texts in pairs.bases()[:-1]]
-STEPS = structure_edits.steps()
+STEPS = spots.steps()
 
 
 def loaded(texts: Mapping[str, str]) -> Library | None:

@@ -7,168 +7,21 @@ written again, so that an edit lands in any part of one.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from opwright.language import expr
-from opwright.language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from opwright.language.source import SpecInvalid
 
 from . import checkout, mutants, reviewing
+from .tree_edits import TREES, NothingError, one_of, otherwise, said, turned
 
 Data = dict[str, Any]
 Change = Callable[[Data, random.Random], None]
 ASSIGNMENT = re.compile(r"^(\w+)(\[.*?\])\s*(\+=|\*=|max=|min=|=)\s*(.*)$", re.DOTALL)
 OPERATORS = ("=", "+=", "*=", "max=", "min=")
-# What a value may become; {f} is it, {g} another read of the formula, {c} a number.
-SAME_OR_NEARLY = (
-    "({f}) + 0", "({f}) * 1", "({f}) / 1", "-(-({f}))", "0 - (0 - ({f}))", "2 * ({f}) - ({f})", "({f}) * ({f}) / ({f})",
-    "({f}) * 3 / 3", "({f}) / 3 * 3", "({f}) + {g} - {g}", "({f}) * {g} / {g}", "({f}) + 0 * {g}", "0.5 * ({f}) + 0.5 * ({f})",
-    "max({f}, -{c})", "min({f}, {c})", "min(max({f}, -{c}), {c})", "max({f}, {f})", "abs({f})", "sign({f}) * abs({f})",
-    "sqrt(({f}) * ({f}))", "log(exp({f}))", "exp(log({f}))", "round({f})", "floor({f})", "({f}) + 0.001", "({f}) * 1.01",
-    "select({f} < {c}, {f}, {g})", "select({f} == {f}, {f}, 0)", "select({g} > {c}, 0, {f})", "select({f} > 0, {f}, -(-({f})))",
-    "pow({f}, 1)", "pow({f}, 2) / ({f})", "1 / (1 / ({f}))", "tanh({f})", "({f}) - {c} + {c}", "max({f}, {g})",
-)  # fmt: skip
-FAR = ("0", "1", "3", "6", "20", "90", "1000", "60000")
-INSTEAD = {
-    "exp": "exp2", "exp2": "exp", "log": "log1p", "log1p": "log", "tanh": "erf", "erf": "tanh", "sqrt": "rsqrt",
-    "rsqrt": "sqrt", "abs": "sign", "sign": "abs", "round": "floor", "floor": "ceil", "ceil": "floor", "max": "min", "min": "max",
-}  # fmt: skip
-OTHER = {"+": "-", "-": "+", "*": "/", "/": "*", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
-         "and": "or", "or": "and", "%": "+"}  # fmt: skip
-
-
-class NothingError(Exception):
-    """The spec has nothing that could be edited so."""
-
-
-# Trees.
-
-
-def said(tree: Expr) -> str:
-    """A tree as text, with brackets around all that has parts."""
-    if isinstance(tree, Number):
-        return "inf" if tree.value == float("inf") else repr(tree.value)
-    if isinstance(tree, Name):
-        return tree.id
-    if isinstance(tree, Unary):
-        return f"({tree.op} {said(tree.operand)})"
-    if isinstance(tree, Binary):
-        return f"({said(tree.left)} {tree.op} {said(tree.right)})"
-    if isinstance(tree, Call):
-        return f"{tree.function}({', '.join(map(said, tree.arguments))})"
-    return f"{tree.tensor}[{', '.join(map(said, tree.indices))}]"
-
-
-def _with(tree: Expr, old: Expr, new: Expr) -> Expr:
-    """A tree with one node, known by its identity, replaced."""
-    if tree is old:
-        return new
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=_with(tree.operand, old, new))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=_with(tree.left, old, new), right=_with(tree.right, old, new))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(_with(part, old, new) for part in tree.arguments))
-    if isinstance(tree, Read):
-        return dataclasses.replace(tree, indices=tuple(_with(part, old, new) for part in tree.indices))
-    return tree
-
-
-def _one(chance: random.Random, items: Any) -> Any:
-    found = list(items)
-    if not found:
-        raise NothingError
-    return chance.choice(found)
-
-
-def _values(tree: Expr) -> list[Expr]:
-    """The nodes of a value that are numbers of tensors: not in an index, no condition."""
-    found = []
-    if isinstance(tree, Read):
-        return [tree]
-    if isinstance(tree, Call) and tree.function == "number":
-        return []
-    if isinstance(tree, Call) and tree.function == "select":
-        found = [node for part in tree.arguments[1:] for node in _values(part)]
-    elif not (isinstance(tree, Binary) and tree.op in (*expr.COMPARISONS, *expr.LOGIC)):
-        found = [node for part in expr.children(tree) for node in _values(part)]
-    if found:
-        found.append(tree)
-    return found
-
-
-def wrapped(tree: Expr, chance: random.Random) -> Expr:
-    """A part of a value, in something that leaves it as it is, or nearly."""
-    node = _one(chance, _values(tree))
-    other = _one(chance, expr.reads(tree))
-    made = _one(chance, SAME_OR_NEARLY)
-    text = made.replace("{f}", said(node)).replace("{g}", said(other)).replace("{c}", _one(chance, FAR))
-    return _with(tree, node, expr.parse(f"({text})"))
-
-
-def turned(tree: Expr, chance: random.Random) -> Expr:
-    """The sides of an operator exchanged, or its parts taken together in another way."""
-    node = _one(chance, (n for n in expr.walk(tree) if isinstance(n, Binary)))
-    inner = [side for side in (node.left, node.right) if isinstance(side, Binary)]
-    left, right = said(node.left), said(node.right)
-    ways = [f"{right} {node.op} {left}"]
-    if node.op in "+-":
-        ways += [f"-({right} - {left})", f"{left} - (-{right})"]
-    for side in inner:
-        one, other = said(side.left), said(side.right)
-        ways.append(f"{one} {side.op} ({other} {node.op} {right})")
-        ways.append(f"{left} {node.op} {one} {side.op} {other}")
-        if node.op in "*/" and side.op in "+-":
-            rest = right if side is node.left else left
-            ways.append(f"{one} {node.op} {rest} {side.op} {other} {node.op} {rest}")
-    return _with(tree, node, expr.parse(f"({_one(chance, ways)})"))
-
-
-def otherwise(tree: Expr, chance: random.Random) -> Expr:
-    """Another function, operator or number, or a comparison that holds on its edge, too."""
-    node = _one(chance, (n for n in expr.walk(tree) if isinstance(n, (Call, Binary, Number))))
-    if isinstance(node, Number):
-        own = said(node)
-        text = _one(chance, [f"{own} + 1", f"2 * {own}", f"-{own}", *FAR, f"{own} + 0.00001", f"{own} * 1"])
-        return _with(tree, node, expr.parse(f"({text})"))
-    if isinstance(node, Call):
-        return _with(tree, node, dataclasses.replace(node, function=INSTEAD.get(node.function, "abs")))
-    return _with(tree, node, dataclasses.replace(node, op=OTHER.get(node.op, "+")))
-
-
-def reindexed(tree: Expr, chance: random.Random) -> Expr:
-    """An index that is shifted, written in another way, or exchanged with its neighbour."""
-    read = _one(chance, (n for n in expr.walk(tree) if isinstance(n, Read) and n.indices))
-    if len(read.indices) > 1 and chance.random() < 0.3:
-        indices = list(read.indices)
-        at = chance.randrange(len(indices) - 1)
-        indices[at], indices[at + 1] = indices[at + 1], indices[at]
-        return _with(tree, read, dataclasses.replace(read, indices=tuple(indices)))
-    index = _one(chance, read.indices)
-    form = _one(chance, ["{i} + 0", "{i} + 1", "{i} - 1", "{i} + 1 - 1", "2 * {i}", "2 * {i} - {i}", "floor({i} / 1)",
-                         "max({i}, 0)", "min({i}, 60)", "min({i}, 2)", "{i} % 1000", "floor((2 * {i} + 1) / 2)", "0"])  # fmt: skip
-    return _with(tree, index, expr.parse(form.replace("{i}", f"({said(index)})")))
-
-
-def reread(tree: Expr, chance: random.Random) -> Expr:
-    """Another tensor that is read by the same formula, or a letter for another one."""
-    reads = expr.reads(tree)
-    read = _one(chance, reads)
-    others = [other for other in reads if other.tensor != read.tensor and len(other.indices) == len(read.indices)]
-    if others and chance.random() < 0.6:
-        return _with(tree, read, dataclasses.replace(read, tensor=_one(chance, others).tensor))
-    names = [node for index in read.indices for node in expr.walk(index) if isinstance(node, Name)]
-    indices = [index for other in reads for index in other.indices]
-    letters = sorted({node.id for index in indices for node in expr.walk(index) if isinstance(node, Name)})
-    return _with(tree, _one(chance, names), Name(_one(chance, letters)))
-
-
-TREES = (wrapped, wrapped, wrapped, turned, turned, otherwise, otherwise, reindexed, reread)
-
 
 # Statements of a spec.
 
@@ -188,23 +41,23 @@ def _assignments(op: Data) -> Iterator[tuple[Any, Any]]:
 
 def value(op: Data, chance: random.Random) -> None:
     """A formula of a step with one change."""
-    holder, key = _one(chance, _assignments(op))
+    holder, key = one_of(chance, _assignments(op))
     found = ASSIGNMENT.match(str(holder[key]))
     if found is None:
         raise NothingError
     name, indices, sign, text = found.groups()
-    change = _one(chance, TREES)
+    change = one_of(chance, TREES)
     holder[key] = f"{name}{indices} {sign} {said(change(expr.parse(text), chance))}"
 
 
 def operator(op: Data, chance: random.Random) -> None:
     """Another operator in front of a value."""
-    holder, key = _one(chance, _assignments(op))
+    holder, key = one_of(chance, _assignments(op))
     found = ASSIGNMENT.match(str(holder[key]))
     if found is None:
         raise NothingError
     name, indices, _, text = found.groups()
-    holder[key] = f"{name}{indices} {_one(chance, OPERATORS)} {text}"
+    holder[key] = f"{name}{indices} {one_of(chance, OPERATORS)} {text}"
 
 
 def guard(op: Data, chance: random.Random) -> None:
@@ -219,20 +72,20 @@ def guard(op: Data, chance: random.Random) -> None:
         guards.pop(chance.randrange(len(guards)))
     elif guards and chance.random() < 0.5:
         at = chance.randrange(len(guards))
-        guards[at] = said(_one(chance, (turned, otherwise))(expr.parse(guards[at]), chance))
+        guards[at] = said(one_of(chance, (turned, otherwise))(expr.parse(guards[at]), chance))
     else:
         letters = [x for x in op["semantics"]["ranges"] if re.search(rf"\b{x}\b", str(step))]
-        form = _one(
+        form = one_of(
             chance, ["{x} >= 0", "{x} >= 1", "{x} < 1000", "{x} < 3", "{x} != 60", "{x} + 1 > {x}", "{x} != {x}"]
         )
-        guards.append(form.replace("{x}", _one(chance, letters)))
+        guards.append(form.replace("{x}", one_of(chance, letters)))
     if not guards:
         del step["where"]
 
 
 def choice(op: Data, chance: random.Random) -> None:
     """The formulas of two words exchanged, or one word takes that of another one."""
-    step = _one(chance, (s for s in op["semantics"]["steps"] if isinstance(s, dict) and len(s.get("cases", {})) > 1))
+    step = one_of(chance, (s for s in op["semantics"]["steps"] if isinstance(s, dict) and len(s.get("cases", {})) > 1))
     one, other = chance.sample(list(step["cases"]), 2)
     kept = step["cases"][one]
     step["cases"][one] = step["cases"][other]
@@ -244,19 +97,19 @@ def chosen(op: Data, chance: random.Random) -> None:
     """A step without a choice has one whose formulas are the same, or nearly."""
     flags = [a for a in op.get("attributes", []) if isinstance(a, dict) and a.get("type") == "bool"]
     words = [a for a in op.get("attributes", []) if isinstance(a, dict) and a.get("values") and not a.get("dtype_of")]
-    attribute = _one(chance, [*flags, *words])
+    attribute = one_of(chance, [*flags, *words])
     spelled = ["true", "false"] if attribute in flags else [
         v["value"] if isinstance(v, dict) else v for v in attribute["values"]
     ]  # fmt: skip
     steps = op["semantics"]["steps"]
-    number = _one(chance, (n for n, s in enumerate(steps) if isinstance(s, str) or "do" in s))
+    number = one_of(chance, (n for n, s in enumerate(steps) if isinstance(s, str) or "do" in s))
     step = steps[number] if isinstance(steps[number], dict) else {"do": steps[number]}
     done = step.pop("do")
     steps[number] = {"by": attribute["name"], "cases": dict.fromkeys(spelled, done), **step}
     if chance.random() < 0.6:
         inner = {"semantics": {"ranges": op["semantics"]["ranges"], "steps": [done]}}
         value(inner, chance)
-        steps[number]["cases"][_one(chance, spelled)] = inner["semantics"]["steps"][0]
+        steps[number]["cases"][one_of(chance, spelled)] = inner["semantics"]["steps"][0]
 
 
 def order(op: Data, chance: random.Random) -> None:
@@ -277,7 +130,7 @@ def inlined(op: Data, chance: random.Random) -> None:
     steps = op["semantics"]["steps"]
     outputs = {tensor["name"] for tensor in op["outputs"]}
     plain = [(n, ASSIGNMENT.match(s)) for n, s in enumerate(steps) if isinstance(s, str)]
-    number, found = _one(chance, ((n, m) for n, m in plain if m and m[3] == "=" and m[1] not in outputs))
+    number, found = one_of(chance, ((n, m) for n, m in plain if m and m[3] == "=" and m[1] not in outputs))
     name = re.escape(f"{found[1]}{found[2]}")
     steps[:] = [_everywhere(s, lambda text: re.sub(name, f"({found[4]})", text)) if n != number else s
                 for n, s in enumerate(steps)]  # fmt: skip
@@ -287,7 +140,7 @@ def inlined(op: Data, chance: random.Random) -> None:
 def parted(op: Data, chance: random.Random) -> None:
     """What a step of one output says in one formula is made in two steps."""
     steps = op["semantics"]["steps"]
-    number, found = _one(chance, ((n, m) for n, s in enumerate(steps) if isinstance(s, str) and (m := ASSIGNMENT.match(s)) and m[3] == "="))  # fmt: skip
+    number, found = one_of(chance, ((n, m) for n, s in enumerate(steps) if isinstance(s, str) and (m := ASSIGNMENT.match(s)) and m[3] == "="))  # fmt: skip
     if not all(part.strip().isidentifier() for part in found[2].strip("[]").split(",") if part.strip()):
         raise NothingError
     steps[number : number + 1] = [f"halfway{found[2]} = {found[4]}", f"{found[1]}{found[2]} = halfway{found[2]}"]
@@ -310,8 +163,8 @@ def row(op: Data, chance: random.Random) -> None:
         rows.insert(chance.randrange(len(rows)), rows.pop(at))
     else:
         made = dict(rows[at])
-        key = _one(chance, made)
-        made[key] = _one(chance, ["f32", "f64", "bf16", "f16", "s32", "s8", "u8", "boolean", "s64"])
+        key = one_of(chance, made)
+        made[key] = one_of(chance, ["f32", "f64", "bf16", "f16", "s32", "s8", "u8", "boolean", "s64"])
         if kind < 0.7:
             rows[at] = made
         else:
@@ -320,9 +173,9 @@ def row(op: Data, chance: random.Random) -> None:
 
 def default(op: Data, chance: random.Random) -> None:
     """An attribute has another default, bound or need."""
-    entry = _one(chance, (a for a in op.get("attributes", []) if isinstance(a, dict)))
+    entry = one_of(chance, (a for a in op.get("attributes", []) if isinstance(a, dict)))
     kind = entry.get("type", "")
-    key = _one(chance, ["default", "default", "min", "max", "required"])
+    key = one_of(chance, ["default", "default", "min", "max", "required"])
     if key == "required":
         entry.pop("default", None)
         entry["required"] = "true"
@@ -330,16 +183,16 @@ def default(op: Data, chance: random.Random) -> None:
     words = {"bool": ["true", "false"], "string": [str(v) for v in entry.get("values", []) if isinstance(v, str)]}
     if key != "default" and kind in words:
         raise NothingError
-    entry[key] = _one(chance, words.get(kind) or ["0", "1", "-1", "2", "0.5", "1.0", "60", "1000"])
+    entry[key] = one_of(chance, words.get(kind) or ["0", "1", "-1", "2", "0.5", "1.0", "60", "1000"])
     if key == "default":
         entry.pop("required", None)
 
 
 def tensor(op: Data, chance: random.Random) -> None:
     """An input or output has another mark: stretched, lacking, optional, absent, there in some calls."""
-    one = _one(chance, [*op["inputs"], *op["outputs"]])
+    one = one_of(chance, [*op["inputs"], *op["outputs"]])
     axes = list(one.get("dims", {}))
-    mark = _one(
+    mark = one_of(
         chance, ["broadcast", "may_lack", "optional", "absent", "broadcast_if", "joined", "when", "layout", "order"]
     )
     if mark in one and chance.random() < 0.6:
@@ -349,9 +202,9 @@ def tensor(op: Data, chance: random.Random) -> None:
     elif mark == "optional":
         one[mark] = "true"
     elif mark == "absent":
-        one[mark] = _one(chance, ["0", "1", "-1", "1.0"])
+        one[mark] = one_of(chance, ["0", "1", "-1", "1.0"])
     elif mark == "joined":
-        one[mark] = _one(chance, axes)
+        one[mark] = one_of(chance, axes)
     elif mark == "order":
         op["inputs"].insert(chance.randrange(len(op["inputs"])), op["inputs"].pop(chance.randrange(len(op["inputs"]))))
     else:
@@ -365,13 +218,13 @@ def size(op: Data, chance: random.Random) -> None:
         op.get("let", {}),
         *(t.get("dims", {}) for t in (*op["inputs"], *op["outputs"])),
     ]
-    holder = _one(chance, (s for s in sections if s))
-    key = _one(chance, holder)
+    holder = one_of(chance, (s for s in sections if s))
+    key = one_of(chance, holder)
     entry = holder[key]
     text = entry["value"] if isinstance(entry, dict) and "value" in entry else entry
     if not isinstance(text, str):
         raise NothingError
-    form = _one(chance, ["{f} + 0", "{f} + 1", "max({f}, 0)", "min({f}, 60)", "min({f}, 3)", "2 * {f} - {f}", "{f} - 1 + 1",
+    form = one_of(chance, ["{f} + 0", "{f} + 1", "max({f}, 0)", "min({f}, 60)", "min({f}, 3)", "2 * {f} - {f}", "{f} - 1 + 1",
                          "floor(({f}) / 1)", "floor((2 * {f} + 1) / 2)", "max({f}, 1)", "{f} + floor({f} / 50)"])  # fmt: skip
     made = form.replace("{f}", f"({text})")
     if isinstance(entry, dict):
@@ -382,22 +235,22 @@ def size(op: Data, chance: random.Random) -> None:
 
 def least(op: Data, chance: random.Random) -> None:
     """Another least extent or number of axes."""
-    role = _one(chance, op["dims"])
+    role = one_of(chance, op["dims"])
     entry = op["dims"][role]
     entry = {"symbol": entry} if isinstance(entry, str) else entry
-    op["dims"][role] = {**entry, "min": _one(chance, ["0", "1", "2"])}
+    op["dims"][role] = {**entry, "min": one_of(chance, ["0", "1", "2"])}
 
 
 def constrained(op: Data, chance: random.Random) -> None:
     """A condition comes, or one that is there has a change."""
     own = [c for c in op.get("constraints", []) if isinstance(c, dict) and "expr" in c]
     if own and chance.random() < 0.5:
-        rule = _one(chance, own)
-        rule["expr"] = said(_one(chance, (turned, otherwise))(expr.parse(rule["expr"]), chance))
+        rule = one_of(chance, own)
+        rule["expr"] = said(one_of(chance, (turned, otherwise))(expr.parse(rule["expr"]), chance))
         return
-    entry = _one(chance, op["dims"].values())
+    entry = one_of(chance, op["dims"].values())
     symbol = entry["symbol"] if isinstance(entry, dict) else entry
-    form = _one(chance, ["{x} >= 0", "{x} < 60", "{x} != 3", "{x} + 1 > {x}", "{x} >= 1"])
+    form = one_of(chance, ["{x} >= 0", "{x} < 60", "{x} != 3", "{x} + 1 > {x}", "{x} >= 1"])
     rule = {
         "id": "some-size",
         "expr": form.replace("{x}", symbol),

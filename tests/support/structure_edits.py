@@ -8,99 +8,18 @@ but in the edits that several fields take part in.
 from __future__ import annotations
 
 import copy
-import functools
 import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from opwright.language.schema import Formula, Kind, ListOf, MapOf, Statement, Struct, keys_of
+from opwright.language.schema import Formula, Statement, Struct, keys_of
 
-from . import checkout, formula_edits, mutants, pairs, reviewing
+from . import checkout, formula_edits, mutants
+from .spots import PROSE, Data, NothingError, at, chosen, known, many, several, spots
 
-Data = dict[str, Any]
 Change = Callable[[Data, random.Random], None]
-Path = tuple[Any, ...]
-PROSE = {"summary", "description", "say", "reason", "page", "library", "ruling", "why", "title", "deprecated", "source"}
 SHARED = ("_common.yaml", "_sources.yaml")
-
-
-class NothingError(Exception):
-    """The specs have nothing that could be edited so."""
-
-
-@dataclass(frozen=True)
-class Spot:
-    """A place in a file: the field, what it may hold, what it holds, and the field that holds it."""
-
-    file: str
-    field: str
-    kind: Kind
-    path: Path
-    data: Any
-
-
-def spots(library: Data) -> Iterator[Spot]:
-    """Every place that is no prose, the files themselves left out."""
-    for file, data in library.items():
-        if not file.endswith("_sources.yaml"):
-            yield from _struct(file, mutants.root_of(file), data, ())
-
-
-def _struct(file: str, cls: Any, data: Any, path: Path) -> Iterator[Spot]:
-    keys = keys_of(cls)
-    for key, inner in data.items() if isinstance(data, dict) else ():
-        if key not in PROSE and key in keys:
-            yield from _kind(file, f"{cls.__name__}.{key}", keys[key]["kind"], inner, (*path, key))
-
-
-def _kind(file: str, field: str, kind: Kind, data: Any, path: Path) -> Iterator[Spot]:
-    yield Spot(file, field, kind, path, data)
-    if isinstance(kind, Struct):
-        yield from _struct(file, kind.cls, data, path)
-    elif isinstance(kind, (ListOf, MapOf)) and isinstance(data, (list, dict)):
-        for key, item in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _kind(file, f"{field}[]", kind.item, item, (*path, key))
-
-
-@functools.cache
-def _known(field: str) -> tuple[Any, ...]:
-    """What stands in a field anywhere in the sets of specs that changes are made in."""
-    return _pool().get(field, ())
-
-
-@functools.cache
-def _pool() -> Mapping[str, tuple[Any, ...]]:
-    found: dict[str, dict[str, Any]] = {}
-    for texts in (*pairs.bases(), *steps()):
-        for spot in spots({name: mutants.plain(text) for name, text in texts.items()}):
-            found.setdefault(spot.field, {})[repr(spot.data)] = spot.data
-    return {field: tuple(values.values()) for field, values in found.items()}
-
-
-def _at(library: Data, spot: Spot, up: int = 0) -> Any:
-    """What stands at a place, or `up` levels above it."""
-    return functools.reduce(lambda data, key: data[key], spot.path[: len(spot.path) - up], library[spot.file])
-
-
-def _chosen(library: Data, chance: random.Random, wanted: Callable[[Spot], bool]) -> Spot:
-    """A place, every field as likely as any other."""
-    by_field: dict[str, list[Spot]] = {}
-    for spot in spots(library):
-        if wanted(spot):
-            by_field.setdefault(spot.field, []).append(spot)
-    if not by_field:
-        raise NothingError
-    return chance.choice(by_field[chance.choice(list(by_field))])
-
-
-def _several(spot: Spot) -> bool:
-    return isinstance(spot.data, (list, dict)) and len(spot.data) > 1
-
-
-def _many(spot: Spot) -> bool:
-    return isinstance(spot.kind, (ListOf, MapOf)) and isinstance(spot.data, (list, dict))
 
 
 # Edits of one place.
@@ -108,26 +27,26 @@ def _many(spot: Spot) -> bool:
 
 def gone(library: Data, chance: random.Random) -> None:
     """An entry, or a key, goes."""
-    spot = _chosen(library, chance, lambda spot: True)
-    del _at(library, spot, 1)[spot.path[-1]]
+    spot = chosen(library, chance, lambda spot: True)
+    del at(library, spot, 1)[spot.path[-1]]
 
 
 def come(library: Data, chance: random.Random) -> None:
     """An entry comes that some spec has in the same field, at any place of the order."""
-    spot = _chosen(library, chance, _many)
-    place, holder = chance.randint(0, len(spot.data)), _at(library, spot)
+    spot = chosen(library, chance, many)
+    place, holder = chance.randint(0, len(spot.data)), at(library, spot)
     if isinstance(holder, list):
-        holder.insert(place, copy.deepcopy(chance.choice(_known(f"{spot.field}[]"))))
+        holder.insert(place, copy.deepcopy(chance.choice(known(f"{spot.field}[]"))))
         return
-    key, item = chance.choice([pair for other in _known(spot.field) for pair in other.items()])
+    key, item = chance.choice([pair for other in known(spot.field) for pair in other.items()])
     rest = [pair for pair in holder.items() if pair[0] != key]
     _fill(holder, [*rest[:place], (key, copy.deepcopy(item)), *rest[place:]])
 
 
 def moved(library: Data, chance: random.Random) -> None:
     """The entries of a list or map stand in another order."""
-    spot = _chosen(library, chance, lambda spot: _many(spot) and _several(spot))
-    holder = _at(library, spot)
+    spot = chosen(library, chance, lambda spot: many(spot) and several(spot))
+    holder = at(library, spot)
     order = list(holder.items() if isinstance(holder, dict) else holder)
     order.insert(chance.randrange(len(order)), order.pop(chance.randrange(len(order))))
     _fill(holder, order)
@@ -135,35 +54,35 @@ def moved(library: Data, chance: random.Random) -> None:
 
 def swapped(library: Data, chance: random.Random) -> None:
     """Two entries of a map, or two keys of one kind, exchange what they hold."""
-    spot = _chosen(library, chance, lambda spot: isinstance(spot.data, dict) and _several(spot))
-    holder = _at(library, spot)
+    spot = chosen(library, chance, lambda spot: isinstance(spot.data, dict) and several(spot))
+    holder = at(library, spot)
     one, other = chance.sample(list(holder), 2)
     holder[one], holder[other] = holder[other], holder[one]
 
 
 def replaced(library: Data, chance: random.Random) -> None:
     """A place holds what some spec has in the same field."""
-    spot = _chosen(library, chance, lambda spot: len(_known(spot.field)) > 1)
-    _at(library, spot, 1)[spot.path[-1]] = copy.deepcopy(chance.choice(_known(spot.field)))
+    spot = chosen(library, chance, lambda spot: len(known(spot.field)) > 1)
+    at(library, spot, 1)[spot.path[-1]] = copy.deepcopy(chance.choice(known(spot.field)))
 
 
 def put(library: Data, chance: random.Random) -> None:
     """A key comes that the same kind of entry has elsewhere."""
-    spot = _chosen(library, chance, lambda spot: isinstance(spot.kind, Struct) and isinstance(spot.data, dict))
+    spot = chosen(library, chance, lambda spot: isinstance(spot.kind, Struct) and isinstance(spot.data, dict))
     name = spot.kind.cls.__name__  # type: ignore[attr-defined]
-    absent = [key for key in keys_of(spot.kind.cls) if key not in spot.data and _known(f"{name}.{key}")]  # type: ignore[attr-defined]
+    absent = [key for key in keys_of(spot.kind.cls) if key not in spot.data and known(f"{name}.{key}")]  # type: ignore[attr-defined]
     if not absent:
         raise NothingError
     key = chance.choice(absent)
-    _at(library, spot)[key] = copy.deepcopy(chance.choice(_known(f"{name}.{key}")))
+    at(library, spot)[key] = copy.deepcopy(chance.choice(known(f"{name}.{key}")))
 
 
 def renamed(library: Data, chance: random.Random) -> None:
     """A name, for another one or for one that is there, in one place or throughout the specs."""
-    spot = _chosen(library, chance, lambda spot: isinstance(spot.data, str) and spot.data.isidentifier())
-    new = chance.choice([f"{spot.data}x", *(word for word in _known(spot.field) if isinstance(word, str))])
+    spot = chosen(library, chance, lambda spot: isinstance(spot.data, str) and spot.data.isidentifier())
+    new = chance.choice([f"{spot.data}x", *(word for word in known(spot.field) if isinstance(word, str))])
     if chance.random() < 0.3:
-        _at(library, spot, 1)[spot.path[-1]] = new
+        at(library, spot, 1)[spot.path[-1]] = new
         return
     for file, data in library.items():
         between = mutants.renamed(file, mutants.renamed(file, data, new, "between"), spot.data, new)
@@ -172,17 +91,17 @@ def renamed(library: Data, chance: random.Random) -> None:
 
 def number(library: Data, chance: random.Random) -> None:
     """A number is another one, some of them far."""
-    spot = _chosen(library, chance, lambda spot: isinstance(spot.data, str) and spot.data.lstrip("-").isdigit())
-    _at(library, spot, 1)[spot.path[-1]] = str(
+    spot = chosen(library, chance, lambda spot: isinstance(spot.data, str) and spot.data.lstrip("-").isdigit())
+    at(library, spot, 1)[spot.path[-1]] = str(
         chance.choice([int(spot.data) + chance.choice([-1, 1]), *formula_edits.FAR])
     )
 
 
 def formula(library: Data, chance: random.Random) -> None:
     """A formula with one change."""
-    spot = _chosen(library, chance, lambda spot: isinstance(spot.kind, (Formula, Statement)))
+    spot = chosen(library, chance, lambda spot: isinstance(spot.kind, (Formula, Statement)))
     target, sign, value = spot.data.partition("= ") if isinstance(spot.kind, Statement) else ("", "", spot.data)
-    _at(library, spot, 1)[spot.path[-1]] = f"{target}{sign}{formula_edits.edited(value, chance)}"
+    at(library, spot, 1)[spot.path[-1]] = f"{target}{sign}{formula_edits.edited(value, chance)}"
 
 
 def _fill(holder: Any, entries: list[Any]) -> None:
@@ -277,7 +196,7 @@ def attribute_come(library: Data, chance: random.Random) -> None:
         spot = chance.choice(found)
         form = chance.choice(["({f}) + XTRA", "({f}) * XTRA", "({f}) + XTRA - 1", "max({f}, XTRA)"])
         logical = formula_edits.LOGICAL.search(spot.data)
-        _at({file: op}, spot, 1)[spot.path[-1]] = (
+        at({file: op}, spot, 1)[spot.path[-1]] = (
             f"({spot.data}) and {chance.choice(['XTRA < 3', 'XTRA >= 0', 'all(XTRA < 9)'])}"
             if logical
             else form.replace("{f}", spot.data)
@@ -286,7 +205,7 @@ def attribute_come(library: Data, chance: random.Random) -> None:
 
 def word_gone(library: Data, chance: random.Random) -> None:
     """A word goes, and with it all that stands under it."""
-    spot = _chosen(library, chance, lambda spot: spot.field == "Attribute.values[]")
+    spot = chosen(library, chance, lambda spot: spot.field == "Attribute.values[]")
     word = spot.data["value"] if isinstance(spot.data, dict) else spot.data
     for file, data in library.items():
         library[file] = _without(data, word)
@@ -294,7 +213,7 @@ def word_gone(library: Data, chance: random.Random) -> None:
 
 def word_come(library: Data, chance: random.Random) -> None:
     """A word comes, like one that is there wherever that has a part."""
-    spot = _chosen(library, chance, lambda spot: spot.field == "Attribute.values[]")
+    spot = chosen(library, chance, lambda spot: spot.field == "Attribute.values[]")
     word = spot.data["value"] if isinstance(spot.data, dict) else spot.data
     last = chance.random() < 0.5
     for file, data in library.items():
@@ -342,7 +261,7 @@ def size_split(library: Data, chance: random.Random) -> None:
     op["dims"][f"{role}_too"] = {**entry, "symbol": "TOO"} if isinstance(entry, dict) else "TOO"
     if symbol not in ("N", "IC", "OC") and isinstance(entry, str):
         op["dims"][f"{role}_too"] = {"symbol": "TOO", "per_axis": "true"}
-    _at(library, spot, 1)[spot.path[-1]] = re.sub(rf"\b{re.escape(symbol)}\b", "TOO", spot.data)
+    at(library, spot, 1)[spot.path[-1]] = re.sub(rf"\b{re.escape(symbol)}\b", "TOO", spot.data)
 
 
 def inlined(library: Data, chance: random.Random) -> None:
@@ -381,12 +300,6 @@ SINGLE: tuple[Change, ...] = (gone, come, moved, swapped, replaced, put, renamed
 JOINT: tuple[Change, ...] = (
     tensor_gone, tensor_come, attribute_gone, attribute_come, word_gone, word_come, size_split, inlined, used,
 )  # fmt: skip
-
-
-def steps() -> list[dict[str, str]]:
-    """Sets of one operation of steps each."""
-    paths = sorted((checkout.ROOT / "tests/data/steps").glob("*.yaml"))
-    return [{f"{reviewing.FOLDER}/{path.name}": path.read_text(encoding="utf-8")} for path in paths]
 
 
 def text_of(name: str) -> str:

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from support.calls import EXACT, Drawn, calls, describe, mutated_call, random_call
+from support.calls import EXACT, Drawn, calls, describe, random_call
+from support.mutated_calls import mutated_call
 from support.rulings import AUTO_PADS, DTYPES, OPERATIONS, Accepted, compute, exact, verdict
 
 
@@ -22,7 +23,7 @@ def test_legal_calls_are_accepted_and_computed(drawn: Drawn) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(calls(legal=False))
+@given(calls(make=mutated_call))
 def test_a_refused_call_has_a_reason_and_an_accepted_one_a_result(drawn: Drawn) -> None:
     found = verdict(drawn.call)
     if isinstance(found, Accepted):
@@ -78,8 +79,8 @@ def test_small_integers_sum_exactly_in_f32(dtype: str) -> None:
 
 
 def test_a_seed_names_its_call() -> None:
-    for legal in (True, False):
-        one, two = (random_call(np.random.default_rng(7), legal=legal) for _ in range(2))
+    for make in (random_call, mutated_call):
+        one, two = (make(np.random.default_rng(7)) for _ in range(2))
         assert describe(one) == describe(two)
         assert all(np.array_equal(a, b) for a, b in zip(one.inputs, two.inputs, strict=True) if a is not None)
 
