@@ -7,40 +7,19 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
-from opwright.derive.bounds import LIMIT, index_magnitudes
+from opwright.derive.bounds import index_magnitudes
 from opwright.derive.call_plan import plan
 from opwright.derive.variants import expand
 from opwright.emit import lowerable
 from opwright.load import load
 from opwright.oracle import interpret
 from opwright.oracle.interpret import compute, validate
+from support.small_calls import Array, f32, integers, lists
 
 ROOT = Path(__file__).parents[2]
 OPS = {op.op: op for op in (*load(ROOT / "spec" / "onednn_graph").ops, *load(ROOT / "tests" / "data").ops)}
 BEYOND = ("AveragePool", "AveragePoolInside", "MatrixProduct", "MaxPool", "TriangularProduct")
-
-Array = npt.NDArray[Any]
-
-
-def f32(values: object) -> Array:
-    return np.array(values, np.float32)
-
-
-def integers(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.integers(-4, 5, shape).astype(np.float32)
-
-
-def lists(strides: int = 1, begin: int = 0, end: int = 0, dilations: int = 1, **others: object) -> dict[str, object]:
-    """The attributes of a call with one spatial axis, channels first."""
-    found: dict[str, object] = {
-        "strides": [strides],
-        "pads_begin": [begin],
-        "pads_end": [end],
-        "dilations": [dilations],
-    }
-    return {**found, "data_format": "NCX", **others}
 
 
 # The six operations by hand, one channel and one axis: a kernel of 1 and 10 shows which tap met which cell.
@@ -365,44 +344,3 @@ def test_automatic_padding_puts_the_odd_cell_where_the_word_says(word: str, begi
     inputs = [np.ones((1, 1, 6), np.float32), np.ones((1, 1, 4), np.float32)]
     values = validate(OPS["Convolution"], inputs, lists(auto_pad=word, weights_format="OIX")).values
     assert (values["PB"], values["PE"]) == ((begin,), (end,))
-
-
-# Shapes that a call states.
-
-DIFF, KERNEL = np.ones((1, 1, 2), np.float32), np.ones((1, 1, 2), np.float32)
-
-
-def s32(*entries: int) -> Array:
-    return np.array(entries, np.int32)
-
-
-@pytest.mark.parametrize(
-    ("tensor", "attribute", "rules"),
-    [
-        (None, None, {"diff_src-shape-missing"}),
-        (s32(1, 1, 3), None, set()),
-        (s32(1, 1, 3), [1, 1, 9], set()),
-        (s32(1, 1, 9), [1, 1, 3], {"sizes-agree"}),
-        (None, [1, 1], {"dst_shape-length"}),
-        (s32(1, 1), None, {"dst_shape-length"}),
-        (s32(1, 1, -3), None, {"dst_shape-range"}),
-        (None, [1, 1, -3], {"dst_shape-range"}),
-        (None, [1, 1, 0], {"src-spatial-extent", "sizes-agree"}),
-        (s32(1, 1, 3)[None], None, {"dst_shape-rank"}),
-        (f32([1, 1, 3]), None, {"dtypes"}),
-        (None, [2, 1, 3], {"diff_dst-shape", "diff_src-shape"}),
-        (None, [1, 2, 3], {"weights-shape", "diff_src-shape"}),
-    ],
-)
-def test_a_stated_shape_breaks_these_rules_and_no_others(tensor: Array | None, attribute: Any, rules: set[str]) -> None:
-    given = lists(weights_format="OIX", dst_shape=attribute)
-    validation = validate(OPS["ConvolutionBackwardData"], [DIFF, KERNEL, tensor], given)
-    assert set(validation.violations) == rules
-
-
-def test_the_reach_of_an_index_is_made_of_sums_and_products() -> None:
-    found = dict(index_magnitudes(OPS["ConvTranspose"]))
-    reach = found["dst.X"]
-    values = {"O": (10,), "I": (5,), "K": (3,), "S": (2,), "D": (1,), "PB": (1,)}
-    assert interpret.integers(reach, values) == 5 * 2 + 3 * 1 + 1 + 10
-    assert LIMIT == 2**62
