@@ -32,13 +32,8 @@ def shuffled(rng: Rng, letters: str) -> str:
     return "".join(rng.permutation([*letters])) if letters else ""
 
 
-def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
-    """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
-
-    `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
-    output's in any order. Without `steps` the spec has one `reduce`.
-    """
-    count = int(rng.choice([2, 2, 2, 3]))
+def _letters(rng: Rng, count: int) -> tuple[list[str], str]:
+    """The letters of each factor and of the output: batches first, then what is free, then what is reduced."""
     names = iter("abcdefghijk")
     factors, out = [""] * count, ""
 
@@ -56,6 +51,17 @@ def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
         summed = letters(2 if count == 2 else 1, 1)
         factors[number] += summed
         factors[number + 1] += summed
+    return factors, out
+
+
+def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
+    """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
+
+    `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
+    output's in any order. Without `steps` the spec has one `reduce`.
+    """
+    factors, out = _letters(rng, int(rng.choice([2, 2, 2, 3])))
+    count = len(factors)
     factors = [shuffled(rng, factor) for factor in factors]
     out = shuffled(rng, out)
     used = sorted({*"".join(factors), *out})
