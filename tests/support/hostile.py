@@ -29,7 +29,7 @@ hostile_texts = [
 # None of these may name anything: words of C, Python or the package, and what only looks like a name.
 HOSTILE_NAMES = [
     "while", "int", "typedef", "restrict", "NULL", "INFINITY", "int64_t", "import", "class", "None", "lambda", "match", "print",
-    "len", "__class__", "__init__", "_private", "inf", "out", "self", "threads", "task", "sizes", "count", "rules", "opwright",
+    "len", "__class__", "__init__", "_private", "inf", "out", "self", "threads", "sizes", "count", "rules", "opwright",
     "а", "ｎ", "naïve", "x\u200b", "x y", "x;", "x*/", "x\n", "x\\", 'x"', "{{x}}", "x[0]", "1x", "", "n" * 65,
 ]  # fmt: skip
 
