@@ -239,9 +239,9 @@ relation-gradient-added | in | compatible | none | provenance | relation-gradien
 relation-gradient-removed | in | breaking | none | provenance | relation-gradient-added | PyTorch no longer differentiates calls that it did.
 relation-gradient-changed | in | dangerous | none | provenance | = | PyTorch may take a gradient from another call, or of another input.
 relation-order-changed | none | none | none | format | = | Relations are facts, each by itself.
-torch-call-added | in | dangerous | none | | torch-call-removed | Calls of models that ran on PyTorch's kernels run here, and may round otherwise.
-torch-call-removed | in | dangerous | none | | torch-call-added | Calls of models that ran here fall back to PyTorch's kernels.
-torch-call-changed | in | dangerous | none | | = | Models hand this operation other arguments, or another result takes its output.
+torch-call-added | out | dangerous | none | | torch-call-removed | Calls of models that ran on PyTorch's kernels run here, and may round otherwise.
+torch-call-removed | out | dangerous | none | | torch-call-added | Calls of models that ran here fall back to PyTorch's kernels.
+torch-call-changed | out | dangerous | none | | = | Models hand this operation other arguments, or another result takes its output.
 torch-order-changed | none | none | none | format | = | Entries of one operator differ in what they ask for, and no call fits two of them.
 discrepancy-case-opened | none | none | none | provenance | discrepancy-case-closed | A disagreement of the sources is written down.
 discrepancy-case-closed | none | none | none | provenance | discrepancy-case-opened | A disagreement of the sources is no longer written down.
