@@ -36,11 +36,6 @@ def canonical(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
-def silent_keys(node: Any) -> frozenset[str]:
-    """The keys of a node that count in no hash where they are unsaid."""
-    return frozenset(field.name for field in dataclasses.fields(node) if field.metadata.get("silent"))
-
-
 @functools.cache
 def _compared(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
     """The fields of a class that count in comparisons, each with whether it may be silent."""
