@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..memo import memoised
 from .dtypes import DTYPES
 from .entries import AXIS as AXIS
 from .entries import FIELD as FIELD
@@ -252,16 +253,19 @@ class Op(Node):
     at: Mark = mark()
 
     @property
+    @memoised
     def function(self) -> str:
         """The name of its Python function and the stem of its C names: the spec's word, else snake_case of its own."""
         return self.function_ or snake_case(self.op)
 
     @property
+    @memoised
     def tensors(self) -> tuple[Tensor, ...]:
         """Data inputs and outputs; shape inputs are not among them."""
         return (*self.data_inputs, *self.outputs)
 
     @property
+    @memoised
     def data_inputs(self) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self.inputs if not tensor.shape_of)
 
@@ -275,6 +279,7 @@ class Op(Node):
         return bool(self.semantics.steps)
 
     @property
+    @memoised
     def runs(self) -> frozenset[str]:
         """The symbols of sizes that are runs of axes of their own."""
         return frozenset(dim.symbol for dim in self.dims.values() if dim.run)
@@ -291,6 +296,7 @@ class Op(Node):
         return {**self.let, **self.padding, **self.shape}
 
     @property
+    @memoised
     def layout_attributes(self) -> tuple[str, ...]:
         """The attributes that order the axes of some tensor, in the order of their use."""
         return tuple(dict.fromkeys(tensor.layout for tensor in self.tensors if tensor.layout))
