@@ -28,7 +28,7 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import escape, prose, provenance, python_module, reference, wrap
+from . import escape, prose, provenance, python_module, reference, split_prose, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
@@ -175,6 +175,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
+    files["SHARDING.json"] = Output("", lambda: {"text": split_prose.as_json(ops)})
     return files
 
 
