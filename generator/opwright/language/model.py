@@ -25,6 +25,7 @@ from .entries import Dim as Dim
 from .entries import RefusedValue as RefusedValue
 from .entries import Tensor as Tensor
 from .entries import mark as mark
+from .onnx_nodes import Onnx as Onnx
 from .schema import (
     ASSIGNMENTS,
     Assignment,
@@ -247,6 +248,9 @@ class Op(Node):
         "the operators of PyTorch that it stands for; the first that fits a call",
         default=(),
         silent=True,
+    )
+    onnx: tuple[Onnx, ...] = key(
+        ListOf(Struct(Onnx)), "the nodes of ONNX that it computes; the first that fits one", default=(), silent=True
     )
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = mark()

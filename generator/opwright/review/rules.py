@@ -243,6 +243,10 @@ torch-call-added | out | dangerous | none | | torch-call-removed | Calls of mode
 torch-call-removed | out | dangerous | none | | torch-call-added | Calls of models that ran here fall back to PyTorch's kernels.
 torch-call-changed | out | dangerous | none | | = | Models hand this operation other arguments, or another result takes its output.
 torch-order-changed | none | none | none | format | = | Entries of one operator differ in what they ask for, and no call fits two of them.
+onnx-node-added | out | dangerous | none | | onnx-node-removed | Nodes of ONNX models that the reference evaluator ran are computed here, and may round otherwise.
+onnx-node-removed | out | dangerous | none | | onnx-node-added | Nodes of ONNX models that ran here fall back to the reference evaluator.
+onnx-node-changed | out | dangerous | none | | = | Nodes of ONNX models hand this operation other arguments, or other nodes do.
+onnx-order-changed | out | dangerous | none | | = | A node that fits several entries takes the first that does not refuse it, which is another one now.
 discrepancy-case-opened | none | none | none | provenance | discrepancy-case-closed | A disagreement of the sources is written down.
 discrepancy-case-closed | none | none | none | provenance | discrepancy-case-opened | A disagreement of the sources is no longer written down.
 discrepancy-ruling-changed | none | dangerous | none | provenance | = | What holds where the sources disagree is ruled anew.
