@@ -71,7 +71,8 @@ class Backend(_Backend):  # type: ignore[misc, unused-ignore]
             [onnx.ValueInfoProto(name=name) for name in node.output if name],
         )
         opset = onnx.helper.make_opsetid("", options.get("opset_version", onnx.defs.onnx_opset_version()))
-        return Prepared(Model(onnx.helper.make_model(graph, opset_imports=[opset]))).run(values)
+        model = onnx.shape_inference.infer_shapes(onnx.helper.make_model(graph, opset_imports=[opset]))
+        return Prepared(Model(model, checked=True)).run(values)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -75,13 +75,14 @@ def read(path: str | PathLike[str]) -> onnx.ModelProto:
 class Model:
     """A model that is ready to run.
 
-    `threads` is that of every call. Raises ModelError where ONNX's checker refuses the model, or where an opset is not
-    known.
+    `threads` is that of every call. Raises ModelError where ONNX's checker refuses the model, unless it is `checked`
+    already, or where an opset is not known.
     """
 
-    def __init__(self, model: onnx.ModelProto, threads: int | None = None) -> None:
+    def __init__(self, model: onnx.ModelProto, threads: int | None = None, *, checked: bool = False) -> None:
         self.threads, self.report = threads, Report(())
-        self.model = onnx.inliner.inline_local_functions(_checked(model)) if model.functions else _checked(model)
+        model = model if checked else _checked(model)
+        self.model = onnx.inliner.inline_local_functions(model) if model.functions else model
         self.graph = self.model.graph
         self.opsets = {NAMES.get(one.domain, one.domain): one.version for one in self.model.opset_import}
         self._ran: list[Ran] = []
