@@ -1,4 +1,5 @@
 """Memoises functions of a node, such as an operation of a spec or an expression; the node itself holds the results.
+Interns nodes of code, of which kernels have few that differ, so that what follows from one is made once.
 
 A result that several readers share is computed once and freed with its node. A stand-in of a node (recording.py)
 records which fields are read; a memoised result counts as reading the same fields again.
@@ -7,12 +8,31 @@ records which fields are read; a memoised result counts as reading the same fiel
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 N = TypeVar("N")
 T = TypeVar("T")
+
+
+class Interned(type):
+    """A class of which what is made of equal parts is one object while anybody holds it, so that `==` may be `is`.
+
+    For frozen dataclasses without an equality of their own, whose parts are hashable.
+    """
+
+    _known: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Any]] = weakref.WeakValueDictionary()
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        said = (cls, values, *named.items()) if named else (cls, values)
+        found = Interned._known.get(said)
+        if found is None:
+            made = super().__call__(*values, **named)
+            found = Interned._known.setdefault((cls, tuple(vars(made).values())), made)
+            Interned._known[said] = found  # defaults left out, or parts by name
+        return found
 
 
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..errors import inert
+from ..memo import Interned
 
 
 @dataclass(frozen=True, order=True)
@@ -37,8 +38,8 @@ class Prose(str):
     """A text of a view that stands in comments and docstrings only: where it changes, no token of code does."""
 
 
-class Code:
-    """A node of a view that is code throughout: where two compare as equal they print the same. It holds no Prose."""
+class Code(metaclass=Interned):
+    """A node of a view that is code throughout, which is made of nothing else: no Prose. Equal nodes are one object."""
 
 
 @dataclass(frozen=True, order=True)
