@@ -61,6 +61,14 @@ class SpecInvalid(Exception):  # noqa: N818  # named for what it says
         super().__init__("\n".join(map(str, self.problems)))
 
 
+# What reading, sampling or rendering an operation raises when only some of the edits between two valid states are
+# applied to it. Anything else, such as an OSError, is a fault of the tool.
+INCONSISTENT: tuple[type[Exception], ...] = (
+    SpecInvalid, ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError,
+    ValueError,
+)  # fmt: skip
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'strides'?)`, or nothing where no known word is close."""
     folded = {other.lower(): other for other in sorted(known)}
