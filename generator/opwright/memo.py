@@ -1,4 +1,4 @@
-"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself holds the results.
+"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself stores the results.
 
 A result that several readers share is computed once and freed with its node. A stand-in of a node (recording.py)
 records which fields are read; a memoised result counts as reading the same fields again.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
-    """Like functools.cache, but keyed by the identity of the first argument, which holds the results."""
+    """Like functools.cache, but keyed by the identity of the first argument, which stores the results."""
 
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""`opwright run`: executes the one operation of a oneDNN graph dump, and checks the result."""
+"""`opwright run`: executes a oneDNN graph dump of one operation and checks the result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("graph", type=Path, metavar="GRAPH.json", help="the dump")
     parser.add_argument("--data", type=Path, metavar="FILE.npz", help="arrays by argument name or tensor id")
     parser.add_argument(
-        "--seed", type=shared.natural_number, default=0, help="seeds the inputs that --data does not give (default: 0)"
+        "--seed", type=shared.natural_number, default=0, help="the seed for inputs missing from --data (default: 0)"
     )
     parser.add_argument(
         "--values",
         choices=sorted(graph_run.VALUES),
         default="integers",
-        help="small integers, so that results are exact, or Gaussian",
+        help="small integers, for which results are exact, or normally distributed values",
     )
-    parser.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
+    parser.add_argument("--threads", type=int, help="the number of threads (default: one per CPU)")
     parser.add_argument("--save", type=Path, metavar="FILE.npy", help="write the result")
     shared.as_json(parser)
     shared.folders(parser)
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..load import load
 
-    if options.output and options.output.suffix == ".npy":  # before --save, this named the file of the result
+    if options.output and options.output.suffix == ".npy":  # the former name of --save
         options.save, options.output = options.output, None
     project = shared.project(options)
     call = graph_run.read_graph(options.graph, load(project.spec, project.root))
