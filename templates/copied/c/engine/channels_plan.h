@@ -10,8 +10,8 @@
 
 enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
-    KEPT_BYTES = 4 << 20,   // of all copied input, which stays in the third-level cache while it meets a panel of weights in the
-    PANEL_BYTES = 768 << 10, // second-level cache
+    KEPT_BYTES = 4 << 20,   // of all copied input: it stays in the third-level cache
+    PANEL_BYTES = 768 << 10, // of a panel of weights: it stays in the second-level cache
     KEPT_PANELS = 8,        // fewer are too few tasks for that
     FEW_PIXELS = 256,       // with fewer, weights are not packed for all tasks; measured with 512 channels
     CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
