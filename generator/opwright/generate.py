@@ -13,7 +13,7 @@ from .emit import lowerable, render
 from .language.library import Library
 from .language.model import Op
 from .language.source import Problem, SpecInvalid
-from .load import load
+from .load import load_with_gradients
 from .oracle import prove
 from .project import GENERATOR, Project
 from .write import MANIFEST
@@ -30,7 +30,8 @@ class _Made:
 
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
-    library = load(project.spec, project.root)
+    library = load_with_gradients(project.spec, project.root)
+    ops = (*library.ops, *library.gradients)
     env = render.environment(project.templates)
     folder = project.spec.relative_to(project.root).as_posix()
 
@@ -45,11 +46,11 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
         return _Made(texts=render.texts(render.of_op(op, library), env), record=render.record(op))
 
     render.compile_templates(env, library)
-    shared, *each = parallel.each(made, (None, *library.ops))
+    shared, *each = parallel.each(made, (None, *ops))
     if problems := [problem for found in each for problem in found.problems]:
         raise SpecInvalid(problems)
     files = dict(sorted((path, text) for found in (shared, *each) for path, text in found.texts.items()))
-    records = {op.op: found.record for op, found in zip(library.ops, each, strict=True) if found.record}
+    records = {op.op: found.record for op, found in zip(ops, each, strict=True) if found.record}
     files[MANIFEST] = render.manifest(files, records, project.templates, GENERATOR)
     return library, files
 

@@ -65,7 +65,8 @@ def astray(op: Op, library: Library) -> Iterator[Problem]:
         except Underivable as reason:
             yield Problem(relation.at, "gradient-derived", f"{origin.op} has no derived gradient: {reason}")
             continue
-        if text(_meaning(op)) != text(_meaning(wanted)):
+        kept = tuple(row for row in wanted.dtypes if row in op.dtypes)  # a person may leave rows out
+        if text(_meaning(op)) != text(dataclasses.replace(_meaning(wanted), dtypes=kept)):
             yield Problem(relation.at, "gradient-derived", f"this does not follow from {origin.op}; {fix}")
 
 
@@ -100,7 +101,9 @@ def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
             if other is not None and op.stepped and other.stepped:
                 outputs = {tensor.name for tensor in op.outputs}
                 inputs = {tensor.name for tensor in other.inputs}
-                seeds = {t: o for t, o in relation.with_.items() if o in outputs and t.startswith("diff_")}
+                given = {t: o for t, o in relation.with_.items() if o in outputs and t in inputs}
+                seeds = {t: o for t, o in given.items() if t.startswith("diff_")}
+                seeds = seeds or {t: o for t, o in given.items() if t != o}
                 values = {t: o for t, o in relation.with_.items() if t in inputs and t not in seeds}
                 results = {t: o for t, o in relation.with_.items() if t not in inputs and o == relation.of}
                 yield op, other, Tie(values, seeds, results)

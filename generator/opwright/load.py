@@ -24,7 +24,7 @@ from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op
 from .language.schema import Node, Problems
 from .language.source import Mark, Problem, SpecInvalid, suggestion
-from .project import RECORDS
+from .project import GRADIENTS, RECORDS
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
@@ -44,8 +44,23 @@ def load(folder: Path, root: Path | None = None) -> Library:
     so that no output depends on the project's location. Raises SpecInvalid with every problem found.
     """
     problems = Problems()
-    texts = _texts(folder, root if root is not None else folder.resolve().parent.parent, problems)
-    return load_texts(texts, problems)
+    return load_texts(_texts(folder, root or _root(folder), problems), problems)
+
+
+def load_with_gradients(folder: Path, root: Path | None = None) -> Library:
+    """The same, and the derived gradients in the subfolder of that name, which autograd calls, as `gradients`."""
+    inner = folder / GRADIENTS
+    if not inner.is_dir():
+        return load(folder, root)
+    problems = Problems()
+    derived = _texts(inner, root or _root(folder), problems)
+    library = load_texts({**_texts(folder, root or _root(folder), problems), **derived}, problems)
+    ops, gradients = (tuple(op for op in library.ops if (op.at.file in derived) is wanted) for wanted in (False, True))
+    return dataclasses.replace(library, ops=ops, gradients=gradients)
+
+
+def _root(folder: Path) -> Path:
+    return folder.resolve().parent.parent
 
 
 def read_folder(folder: Path, root: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ PACKAGE = "opwright_kernels"  # the import name of the generated package
 TEMPLATE_SUFFIXES = (".j2", ".py", ".c", ".h")
 # Files of spec/ that are not specs: released revisions, and waivers of a review.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
+GRADIENTS = "gradients"  # the folder beside specs that has derived gradients
 
 
 @dataclass(frozen=True)

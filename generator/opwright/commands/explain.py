@@ -18,6 +18,7 @@ from ..calls.call_text import CallText, each_part
 from ..calls.package import TENSOR_DTYPES, function_of, kernels, refusals
 from ..console import console, say, table
 from ..errors import UsageError
+from ..language.source import suggestion
 from ..project import Project
 from . import options as shared
 
@@ -30,6 +31,7 @@ EXAMPLE = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("call", metavar="CALL", nargs="?", help="an operation's name, or a complete call as text")
     parser.add_argument("--schedules", action="store_true", help="print the table that schedules kernels of steps")
+    parser.add_argument("--sharding", action="store_true", help="how the operation CALL may be split, and why not")
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, such as src=f32[1,8,8,16]"
     )
@@ -45,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
         return schedules(kernels(shared.project(options)), options.json, console())
     if options.call is None:
         raise UsageError("explain takes a CALL or --schedules")
+    if options.sharding:
+        return sharding(shared.project(options), options.call, options.json, console())
     call = call_text.parse(options.call) if "(" in options.call else CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
@@ -72,6 +76,24 @@ def schedules(package: Any, json_form: bool, out: Console) -> int:
         say(out, f"{row['name']}: where {row['when']}")
         say(out, f"    {row['then']}")
         say(out, f"    chosen by {row['figure']}")
+    return 0
+
+
+def sharding(project: Project, name: str, json_form: bool, out: Console) -> int:
+    """The table of splits of an operation: what a part of each letter's values takes, changes and gives."""
+    from ..derive.splitting.table import table as splits
+    from ..emit.split_prose import lines
+    from ..load import load
+
+    ops = {known: op for op in load(project.spec, project.root).ops for known in (op.op, op.function)}
+    if name not in ops:
+        raise UsageError(f"there is no operation '{name}'{suggestion(name, ops)}")
+    op = ops[name]
+    if json_form:
+        print(json.dumps([split.data() for split in splits(op)], indent=2))
+        return 0
+    for letter, said in lines(op):
+        say(out, f"{letter}: {said}")
     return 0
 
 

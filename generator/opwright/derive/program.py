@@ -52,6 +52,7 @@ class Formula:
         return self.assignment.value
 
     @property
+    @memoised
     def reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(expr.reads(self.assignment.value)))
 
@@ -76,9 +77,11 @@ class Part:
         return self.formulas[0].assignment.op
 
     @property
+    @memoised
     def reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(read for formula in self.formulas for read in formula.reads))
 
+    @memoised
     def letters_of(self, formula: Formula) -> tuple[str, ...]:
         """The letters that one of its formulas walks, with what `where` says."""
         used = _names(formula.assignment).union(*(expr.names(guard.tree) for guard in self.where))
@@ -144,6 +147,7 @@ class Program:
         return along.kind == "ones" or walked
 
 
+@memoised
 def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
     """Of the arrays that serve nothing but optional outputs, which of these they serve."""
     serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}

@@ -28,7 +28,7 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import escape, prose, provenance, python_module, reference, wrap
+from . import escape, prose, provenance, python_module, reference, split_prose, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
@@ -131,7 +131,7 @@ def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
     files = of_library(library, templates, spec_folder)
-    for op in library.ops:
+    for op in (*library.ops, *library.gradients):
         files |= of_op(op, library)
     return files
 
@@ -146,7 +146,14 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
-        RENDERED["__init__.py"], lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
+        RENDERED["__init__.py"],
+        lambda: {
+            "head": head,
+            "ops": ops,
+            "gradients": library.gradients,
+            "imports": _imports(),
+            "exports": _exports(ops),
+        },
     )
     files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in made()]))
     for name, path in copied(templates).items():
@@ -168,12 +175,16 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
+    files["SHARDING.json"] = Output("", lambda: {"text": split_prose.as_json(ops)})
     return files
 
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
-    """The files of one operation."""
-    return _steps().files(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+    """The files of one operation; a gradient for autograd has no page."""
+    files: dict[str, Output] = _steps().files(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+    if op in library.gradients:
+        del files[f"docs/{op.function}.md"]
+    return files
 
 
 def _steps() -> ModuleType:

@@ -338,6 +338,7 @@ def gathered_names(tree: Expr) -> frozenset[str]:
     return found
 
 
+@memoised
 def reads(tree: Expr) -> tuple[Read, ...]:
     """The tensor elements that a tree reads, in the order of the text."""
     return tuple(node for node in walk(tree) if isinstance(node, Read))

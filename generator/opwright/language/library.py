@@ -45,11 +45,12 @@ class Sources(Node):
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of specs: every complete operation, and the shared files."""
+    """A folder of specs: every complete operation, the shared files, and gradients for autograd."""
 
     ops: tuple[Op, ...]
     pages: dict[str, Page]
     common: Common = Common()
+    gradients: tuple[Op, ...] = ()
 
     def op(self, name: str) -> Op:
-        return next(op for op in self.ops if name in (op.op, op.function))
+        return next(op for op in (*self.ops, *self.gradients) if name in (op.op, op.function))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..errors import inert
+from ..memo import Interned
 
 
 @dataclass(frozen=True, order=True)
@@ -37,8 +38,8 @@ class Prose(str):
     """A text of a view for comments and docstrings only: changing it changes no token of code."""
 
 
-class Code:
-    """A node of a view that is code throughout: equal nodes print the same. It contains no Prose."""
+class Code(metaclass=Interned):
+    """A node of a view that is code throughout, without Prose. Equal nodes are one object."""
 
 
 @dataclass(frozen=True, order=True)

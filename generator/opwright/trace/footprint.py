@@ -2,7 +2,7 @@
 
 In: an output of a recording library (recording.py), or of another library. Out: a Footprint, and for any view the
 `Taken`: the values that its template would print, without running the template. Text of the class Prose reaches no
-token of code and is left out there; on a page every text counts. Nodes of the class Code are compared as they are. No
+token of code and is left out there; on a page every text counts. Nodes of the class Code stand for what they print. No
 other kind of view is known here by name.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import jinja2
 
+from ..emit.nodes import unplaced
 from ..emit.output import Output
 from ..emit.render import environment, tidy
 from ..language.source import Code, Prose
@@ -124,8 +125,10 @@ class _Taker:
 
     def of(self, value: Any) -> object:
         cls = type(value)
-        if cls is str or cls is int or value is None or isinstance(value, Code):
+        if cls is str or cls is int or value is None:
             return value
+        if isinstance(value, Code):
+            return unplaced(value)
         if cls is Prose:
             return value if self.page else ""
         if isinstance(value, (tuple, list)):
