@@ -1,7 +1,7 @@
-"""Independent pieces of work on the CPUs at hand, in forked processes: results in the order of the items.
+"""Runs independent work on the available CPUs, in forked processes; results are in the order of the items.
 
-In: a function and items. Out: its results, in their order. The children share what the parent has loaded and hand back
-results alone, so what is done here is the same as in a loop.
+In: a function and items. Out: its results, in order. The children share the parent's memory and return only
+results, so the effect is the same as that of a loop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _shared: tuple[Callable[[Any], Any], Sequence[Any]] | None = None
 
 
 def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """`work` of every item. Results must be picklable; `work` and the items need not be, a fork has them.
+    """`work` of every item. Results must be picklable; `work` and the items need not be, because a fork shares them.
 
-    In this process alone where there is one item or CPU, no fork, or another thread, which a child would lack.
+    Runs in this process if there is one item or CPU, no fork, or another thread, which a child would lack.
     """
     global _shared
     workers = min(len(items), os.cpu_count() or 1)
@@ -31,7 +31,7 @@ def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [work(item) for item in items]
     _shared = work, items
     try:
-        # What the children share stays as it is, so their collector need not look at it, nor copy it by looking.
+        # Shared objects do not change: freezing keeps the children's collectors from touching, and so copying, them.
         with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), gc.freeze) as pool:
             return list(pool.map(_one, range(len(items))))
     finally:

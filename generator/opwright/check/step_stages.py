@@ -1,4 +1,4 @@
-"""The rules that hold an operation of steps, stage by stage, as stages.py has them for the others."""
+"""The rules of operations of steps, by stage, as in stages.py for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright run`: executes an ONNX model, or the one operation of a oneDNN graph dump, and checks the result."""
+"""`opwright run`: executes an ONNX model or a oneDNN graph dump of one operation, and checks the result."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="of a model: compare with ONNX's reference; of a dump this is always done"
     )
     parser.add_argument(
-        "--seed", type=shared.natural_number, default=0, help="seeds the inputs that are not given (default: 0)"
+        "--seed", type=shared.natural_number, default=0, help="the seed for inputs that are not given (default: 0)"
     )
     parser.add_argument(
         "--values",
         choices=sorted(graph_run.VALUES),
         default="integers",
-        help="small integers, so that results are exact, or Gaussian",
+        help="small integers, for which results are exact, or normally distributed values",
     )
-    parser.add_argument("--threads", type=int, help="how many threads (default: one per CPU)")
+    parser.add_argument("--threads", type=int, help="the number of threads (default: one per CPU)")
     parser.add_argument("--save", type=Path, metavar="FILE.npy", help="write the result; of a model, FILE.npz")
     shared.as_json(parser)
     shared.folders(parser)
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ..load import load
 
-    if options.output and options.output.suffix == ".npy":  # before --save, this named the file of the result
+    if options.output and options.output.suffix == ".npy":  # the former name of --save
         options.save, options.output = options.output, None
     project = shared.project(options)
     if options.graph.suffix == ".onnx":
