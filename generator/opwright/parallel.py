@@ -1,7 +1,7 @@
-"""Independent pieces of work on the CPUs at hand, in forked processes: results in the order of the items.
+"""Runs independent work on the available CPUs, in forked processes; results are in the order of the items.
 
-In: a function and items. Out: its results, in their order. The children share what the parent has loaded and hand back
-results alone, so what is done here is the same as in a loop.
+In: a function and items. Out: its results, in order. The children share the parent's memory and return only
+results, so the effect is the same as that of a loop.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _busy = False  # whether this process is a child, or waits for some
 
 
 def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """`work` of every item. Results must be picklable; `work` and the items need not be, a fork has them.
+    """`work` of every item. Results must be picklable; `work` and the items need not be, because a fork shares them.
 
-    In this process alone where there is one item or CPU, no fork, or another thread, which a child would lack. Raises
-    what `work` raises of the first item that a child fails on, and ChildProcessError where a child ends early.
+    Runs in this process if there is one item or CPU, no fork, or another thread, which a child would lack. Raises what
+    `work` raises for the first item that fails in a child, and ChildProcessError if a child ends early.
     """
     global _busy
     workers = min(len(items), os.cpu_count() or 1)
@@ -91,7 +91,7 @@ def _work(work: Callable[[T], Any], items: Sequence[T], queue: int, answer: int)
     """Work until the queue is empty or an item fails, answer, and end without what is the parent's to end."""
     code = 1
     try:
-        gc.freeze()  # what both share stays as it is: the collector need not look at it, nor copy it by looking
+        gc.freeze()  # shared objects do not change: the collector need not touch, and so copy, them
         data = pickle.dumps(_done(work, items, queue), pickle.HIGHEST_PROTOCOL)
         with open(answer, "wb") as pipe:
             pipe.write(data)

@@ -1,4 +1,4 @@
-"""`opwright generate`: the package is written from the specs, compared with them, or written after every save."""
+"""`opwright generate`: writes the package from the specs, compares it with them, or writes it after every save."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from . import options as shared
 if TYPE_CHECKING:
     from ..write import Difference
 
-EXAMPLE = "opwright generate --check   # in CI: exits 4 where generated files are out of date, and writes nothing"
+EXAMPLE = "opwright generate --check   # in CI: exits 4 if generated files are out of date, and writes nothing"
 OK, FAILED, OUT_OF_DATE = 0, 1, 4
-SHOWN = 20  # files of one state
+SHOWN = 20  # files listed per state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(differences: Sequence[Difference]) -> None:
-    """A line for each, for many of one state the first of them and how many more there are."""
+    """Print a line per file; if many have the same state, the first ones and the number of others."""
     for state in sorted({difference.state for difference in differences}):
         of_state = [difference for difference in differences if difference.state == state]
         for difference in of_state[:SHOWN]:
@@ -62,18 +62,18 @@ def _print(differences: Sequence[Difference]) -> None:
 
 
 def _check(project: Project) -> int:
-    """Compare what lies on disk with what the specs make; nothing is written."""
+    """Compare the files on disk with those that the specs generate; nothing is written."""
     from ..generate import generated
     from ..write import compare
 
     library, files = generated(project)
     if not any(path.startswith("c/") for path in files):
-        print("opwright: nothing was compared: the specs make no kernel")
+        print("opwright: nothing was compared: the specs generate no kernel")
         return FAILED
     differences = compare(project.output, files)
     _print(differences)
     if differences:
-        print(f"{len(differences)} of {len(files)} files are out of date; mend them with: {COMMAND}")
+        print(f"{len(differences)} of {len(files)} files are out of date; update them with: {COMMAND}")
         return OUT_OF_DATE
     print(f"{len(files)} files of {len(library.ops)} operations are up to date")
     return OK

@@ -34,6 +34,7 @@ from . import escape, prose, provenance, python_module, reference, split_prose, 
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
+from .onnx_table import onnx_table
 from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
@@ -203,6 +204,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
+    files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
     files["SHARDING.json"] = Output("", lambda: {"text": split_prose.as_json(ops)})
     return files
 
