@@ -6,7 +6,7 @@ In: an operation. Out: a line for each letter, and plain data.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..derive.splitting.split import WHOLE, Split
 from ..derive.splitting.table import table
@@ -56,10 +56,15 @@ def _changes(split: Split) -> list[str]:
     return found
 
 
-def as_json(ops: Sequence[Op]) -> str:
-    """The tables of several operations by their functions, a line for each split."""
+def rows(op: Op) -> tuple[str, ...]:
+    """The table of an operation as JSON, a text for each split."""
+    return tuple(json.dumps(split.data(), sort_keys=True) for split in table(op))
+
+
+def as_json(tables: Mapping[str, Sequence[str]]) -> str:
+    """The rows of several operations by their functions, a line for each split."""
     made = []
-    for op in sorted(ops, key=lambda op: op.function):
-        rows = ",\n  ".join(json.dumps(split.data(), sort_keys=True) for split in table(op))
-        made.append(f' "{op.function}": [\n  {rows}\n ]' if rows else f' "{op.function}": []')
+    for function, found in sorted(tables.items()):
+        lines = ",\n  ".join(found)
+        made.append(f' "{function}": [\n  {lines}\n ]' if found else f' "{function}": []')
     return "{\n" + ",\n".join(made) + "\n}\n"
