@@ -29,6 +29,7 @@ RULES: Mapping[str, str] = {
     "attribute-alias-moved": f"keep the alias with its word, {BREAK}",
     "input-required-added": f"make it optional, so that existing calls stay valid, {BREAK}",
     "constraint-rule-renamed": "keep the id of the rule, or state in the change log that programs see another one",
+    "split-way-removed": f"keep the values of that letter independent of each other, {BREAK}",
     "symbol-declaration-changed": "state in the change log that C code must be recompiled with this header",
     "discrepancy-ruling-changed": "state in the change log for which calls the new ruling holds",
     "template-files-changed": "review the diff of the committed outputs",

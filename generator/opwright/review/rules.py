@@ -260,6 +260,9 @@ docs-description-changed | none | none | none | docs | = | Prose for people.
 docs-reason-changed | none | none | none | docs | = | Prose for people.
 format-use-changed | none | none | none | format | = | The same thing is said with or without a shared entry.
 format-text-changed | none | none | none | format | = | Only spacing, comments, order of keys or the way of writing changed.
+split-way-removed | in | breaking | none | | split-way-added | Arrays that are cut along it must be put together before a call.
+split-way-added | in | compatible | none | docs | split-way-removed | Calls may be split along one more letter.
+split-way-changed | in | dangerous | none | | = | What a part takes, or how parts are joined, is something else.
 lint-shared-unused | none | none | none | format | ! what a spec as a whole leaves open is no edit | No operation uses the shared entry; take it out.
 lint-entry-repeated | none | none | none | format | ! what a spec as a whole leaves open is no edit | Two operations say the same; a shared entry would keep them alike.
 lint-page-uncited | none | none | none | provenance | ! what a spec as a whole leaves open is no edit | Nothing is said to come from this document.
