@@ -90,10 +90,10 @@ def _ranges(facts: Facts, way: Way, name: str, axis: int, source: Source) -> lis
         big = way.split.size == way.split.window.big
         if (side == "big") == big:
             values = starts
-        elif big:
-            values = [0, *(start * found.stride - found.pad for start in starts[1:-1]), way.total]
-        else:
-            values = [0, *(-((-start - found.pad) // found.stride) for start in starts[1:-1]), way.total]
+        else:  # where a window and the cells in its middle meet
+            middle = found.pad - (found.reach - found.stride) // 2
+            moved = [s * found.stride - middle if big else (s + middle) // found.stride for s in starts[1:-1]]
+            values = [0, *moved, way.total]
     kept = sorted({min(max(value, 0), way.total) for value in values})
     return list(pairwise(kept)) or [(0, way.total)]
 
