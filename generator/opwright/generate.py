@@ -26,7 +26,7 @@ class _Made:
     problems: Sequence[Problem] = ()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     record: render.Record | None = None
-    splits: tuple[str, ...] = ()
+    splits: str = ""
 
 
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
@@ -40,14 +40,14 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
         if op is None:
             try:
                 files = render.of_library(library, project.templates, folder)
-                del files[render.SPLITS]  # the rows of each operation are made with it
+                del files[render.SPLITS]  # the entry of an operation is made with it
                 return _Made(texts=render.texts(files, env))
             except SpecInvalid:  # of an operation, which names itself
                 return _Made()
         if problems := [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]:
             return _Made(problems)
         texts = render.texts(render.of_op(op, library), env)
-        return _Made(texts=texts, record=render.record(op), splits=split_prose.rows(op) if op in library.ops else ())
+        return _Made(texts=texts, record=render.record(op), splits=split_prose.entry(op) if op in library.ops else "")
 
     render.compile_templates(env, library)
     shared, *each = parallel.each(made, (None, *ops))

@@ -206,8 +206,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
-    rows = split_prose.rows
-    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: rows(op) for op in ops})})
+    entry = split_prose.entry
+    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in ops})})
     return files
 
 

@@ -264,6 +264,9 @@ docs-description-changed | none | none | none | docs | = | Prose for people.
 docs-reason-changed | none | none | none | docs | = | Prose for people.
 format-use-changed | none | none | none | format | = | The same content moved into, or out of, a shared entry.
 format-text-changed | none | none | none | format | = | Only spacing, comments, the order of keys or notation changed.
+split-way-removed | in | breaking | none | | split-way-added | Arrays that are cut along it must be put together before a call.
+split-way-added | in | compatible | none | docs | split-way-removed | Calls may be split along one more letter.
+split-way-changed | in | dangerous | none | | = | What a part takes, or how parts are joined, is something else.
 lint-shared-unused | none | none | none | format | ! this describes a whole spec, not an edit | No operation uses the shared entry; remove it.
 lint-entry-repeated | none | none | none | format | ! this describes a whole spec, not an edit | Several operations repeat this entry; a shared entry would keep them in step.
 lint-page-uncited | none | none | none | provenance | ! this describes a whole spec, not an edit | No operation cites this document.
