@@ -14,16 +14,14 @@ import torch
 
 from .._errors import Refusal
 from .._operation import Operation
-from .._rules import dtype_name
 from ._fake import absent, pattern, result
 from ._orders import in_memory, same_order, words_of
 from ._schema import outputs_of
-from ._tensors import NUMPY, array, dtype_of, flat, tensor
+from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
 _any_requires_grad = torch._C._any_requires_grad
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
-_CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast makes other types of
 
 
 def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]], tuple[list[Any], list[Any]]]:
@@ -167,25 +165,12 @@ def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
 def autocast(operation: Operation, operator: Kernel) -> Kernel:
     """The kernel of an operator under autocast: products in the lower type, all else in f32 where types are mixed."""
     lowers = bool(operation.fast or getattr(operation, "contractions", ()))
-    rows = [set(row.items()) for _, row in operation.rows]
-    names = [info.name for info in operation.inputs]
 
     def kernel(*given: Any, **said: Any) -> Any:
         wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
         if not lowers:
-            told = {
-                (name, dtype_name(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])
-            }
-            wanted = None if any(told <= row for row in rows) else torch.float32
+            wanted = None if has_row(operation, given) else torch.float32
         with torch.autocast("cpu", enabled=False):
-            return operator(*[_cast(value, wanted) for value in given], **said)
+            return operator(*[cast(value, wanted) for value in given], **said)
 
     return kernel
-
-
-def _cast(value: Any, dtype: torch.dtype | None) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_cast(part, dtype) for part in value]
-    if dtype is None or not isinstance(value, torch.Tensor) or value.dtype not in _CAST:
-        return value
-    return value.to(dtype)

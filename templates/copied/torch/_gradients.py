@@ -16,7 +16,7 @@ from .._description import Related
 from .._errors import Refusal
 from .._operation import Operation
 from ._schema import outputs_of
-from ._tensors import flat
+from ._tensors import cast, flat, has_row
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,12 @@ def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]
 
 def _stated(forward: Operation, other: Operation, related: Related) -> Gradient | None:
     outputs = outputs_of(forward)
+    named = any(own in outputs for theirs, own in related.tensors.items() if theirs.startswith("diff_"))
     inputs = []
     for info in other.inputs:
         own = related.tensors.get(info.name, "")
-        seed = own in outputs and (related.kind == "adjoint" or info.name.startswith("diff_"))
+        seeded = info.name.startswith("diff_") if named else info.name != own
+        seed = own in outputs and (related.kind == "adjoint" or seeded)
         inputs.append(("seed" if seed else "output" if own in outputs else "input" if own else "absent", own))
     results = {own: theirs for theirs, own in related.tensors.items() if theirs in outputs_of(other)}
     return _linked(forward, other, inputs, results, related.words)
@@ -167,7 +169,10 @@ class Autograd:
     def results(
         self, gradient: Gradient, ctx: Any, held: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The outputs of the operation that computes a gradient, by name."""
+        """The outputs of the operation that computes a gradient, by name.
+
+        Data types that no row of it mixes are computed in f32; autograd hands each gradient on in its input's type.
+        """
         inputs = [
             seeds[name] if kind == "seed" else None if kind == "absent" else held[kind, name]
             for kind, name in gradient.inputs
@@ -176,6 +181,8 @@ class Autograd:
         for name, kind, own in gradient.attributes:
             value = list(ctx.shapes[own]) if kind == "shape" else ctx.attributes[own]
             attributes[name] = gradient.words.get(value, value) if isinstance(value, str) else value
+        if not has_row(gradient.operation, inputs):
+            inputs = [cast(value, torch.float32) for value in inputs]
         found = self.operators(gradient.operation.function)(*inputs, **attributes)
         return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
 
