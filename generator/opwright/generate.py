@@ -21,7 +21,7 @@ from .write import MANIFEST
 
 @dataclasses.dataclass
 class _Made:
-    """What follows from one operation, or the files that all of them share."""
+    """The files of one operation, or those that all operations share."""
 
     problems: Sequence[Problem] = ()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -39,7 +39,7 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
         if op is None:
             try:
                 return _Made(texts=render.texts(render.of_library(library, project.templates, folder), env))
-            except SpecInvalid:  # of an operation, which says so itself
+            except SpecInvalid:  # of an operation, which names itself
                 return _Made()
         if problems := [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]:
             return _Made(problems)
@@ -56,13 +56,13 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
 
 
 def lower(library: Library) -> None:
-    """Refuse a library with an operation from which no kernels follow."""
+    """Refuse a library with an operation that cannot be lowered to kernels."""
     if problems := [problem for op in library.ops for problem in lowerable.problems(op)]:
         raise SpecInvalid(problems)
 
 
 def prove_normal_forms(library: Library) -> None:
-    """Refuse a library in which a normal form says something else than the semantics."""
+    """Refuse a library with a normal form that contradicts the semantics."""
     found = parallel.each(lambda op: [*_disagreement(op)], library.ops)
     if problems := [problem for problems in found for problem in problems]:
         raise SpecInvalid(problems)
@@ -70,7 +70,7 @@ def prove_normal_forms(library: Library) -> None:
 
 def _astray(op: Op, library: Library) -> Iterator[Problem]:
     if any(relation.gradient_of for relation in op.relations):
-        from . import gradients  # takes long to import, and is needed for derived gradients alone
+        from . import gradients  # slow to import, and needed for derived gradients only
 
         yield from gradients.astray(op, library)
 
