@@ -50,6 +50,9 @@ static inline int opwright_streams(int64_t bytes)
 // and where cells of 4 bytes would be stored past the caches.
 static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most)
 {
+    if (along < 64) {
+        return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
+    }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
     const int64_t room = opwright_streams(4 * along * others) ? opwright_min(most, OPWRIGHT_ROOM) : most;
     const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, room), 64)), 1);
