@@ -283,6 +283,8 @@ class Row:
         place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
         if kept:
             place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))
+        elif elements.streams(target):
+            place = Call(f"opwright_place_{dtype}", (Name(first), step, N, Name("total_"), Name(room)))
         self.before.append(Declare(name, place, f"{c_type} *restrict", changes=True))
         self.after.append(Do(Call(f"opwright_put_{dtype}", (Name(name), Name(first), step, N))))
         return name
