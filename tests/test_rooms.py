@@ -49,6 +49,30 @@ def test_imports_go_only_to_packages_that_come_before():
     assert upward == []
 
 
+def circles(imports: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """The modules that import themselves by way of others."""
+
+    def reach(module: tuple[str, ...]) -> set[tuple[str, ...]]:
+        found, waiting = set[tuple[str, ...]](), [module]
+        while waiting:
+            more = imports.get(waiting.pop(), set()) - found
+            found |= more
+            waiting += more
+        return found
+
+    return sorted(module for module in imports if module in reach(module))
+
+
+def test_no_modules_import_each_other_not_even_for_their_types():
+    imports: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for path in sorted(GENERATOR.rglob("*.py")):
+        own = path.relative_to(GENERATOR).with_suffix("").parts
+        imports[own] = {module for _, module in imported(path)}
+    assert len(imports) > 200
+    assert circles(imports) == []
+    assert circles({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}}) == [("b",), ("c",)]
+
+
 def test_generating_convolutions_loads_no_module_of_steps():
     """Importing is a third of the time of a check of six operations."""
     said = (

@@ -1,5 +1,5 @@
-"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself holds the results.
-Interns nodes of code, of which kernels have few that differ, so that what follows from one is made once.
+"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself stores the results.
+Interns nodes of code, few of which differ between kernels, so that each result is computed once.
 
 A result that several readers share is computed once and freed with its node. A stand-in of a node (recording.py)
 records which fields are read; a memoised result counts as reading the same fields again.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Interned(type):
-    """A class of which what is made of equal parts is one object while anybody holds it, so that `==` may be `is`.
+    """A metaclass that interns instances: equal parts give the same live object, so that `==` may be `is`.
 
     For frozen dataclasses without an equality of their own, whose parts are hashable.
     """
@@ -36,7 +36,7 @@ class Interned(type):
 
 
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
-    """Like functools.cache, but keyed by the identity of the first argument, which holds the results."""
+    """Like functools.cache, but keyed by the identity of the first argument, which stores the results."""
 
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:

@@ -1,6 +1,6 @@
-"""What an operation says of PyTorch: every entry names its own inputs and attributes, and all that a call needs.
+"""Rules about `torch:` entries: every entry names inputs and attributes of its operation, all required ones included.
 
-In: an operation. Out: problems. Whether PyTorch has such an operator is not known here: it need not be installed.
+In: an operation. Out: problems. PyTorch need not be installed, so the existence of its operators is not checked here.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def torch_calls(op: Op) -> Iterator[Problem]:
                 yield Problem(
                     place(name, entry.at),
                     "torch-argument",
-                    f"'{name}' is given a word and an argument; one of the two holds",
+                    f"'{name}' has both a constant and an argument; keep one of them",
                 )
 
 
 def _known_by(entry: Aten) -> str:
-    """The operator and the condition: what tells one entry from another."""
+    """The operator and the condition, which identify an entry."""
     conditions = ", ".join(f"{name} is {value}" for name, value in sorted(entry.when.items()))
     return f"{entry.aten} where {conditions}" if conditions else entry.aten
