@@ -21,6 +21,7 @@ from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
 _any_requires_grad = torch._C._any_requires_grad
+_unpack_dual: Any = forward_ad.unpack_dual
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
 
 
@@ -167,7 +168,7 @@ def shortened(operation: Operation, on_cpu: Kernel, recorded: Kernel | None, gen
 def _refuse_tangents(operation: Operation, given: Sequence[Any]) -> None:
     """Operators have no derivatives of forward mode: PyTorch would take them to be 0."""
     for info, value in zip(operation.inputs, given):
-        if any(forward_ad.unpack_dual(part).tangent is not None for part in flat([value])):
+        if any(_unpack_dual(part).tangent is not None for part in flat([value])):
             expected = "a tensor without one: operators have gradients, but no derivatives of forward mode"
             raise operation.refused(
                 Refusal(f"{info.parameter}-tangent", info.parameter, "a tensor with a tangent", expected)
