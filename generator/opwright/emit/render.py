@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .step_module import StepWrapper
 
 
+SPLITS = "SHARDING.json"
 PRINTED = ("c", "python", "docs")  # the folders of templates of a package
 
 
@@ -205,7 +206,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
-    files["SHARDING.json"] = Output("", lambda: {"text": split_prose.as_json(ops)})
+    entry = split_prose.entry
+    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in ops})})
     return files
 
 

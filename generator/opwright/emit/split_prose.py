@@ -6,7 +6,7 @@ In: an operation. Out: a line for each letter, and plain data.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ..derive.as_steps import as_steps
 from ..derive.splitting.split import WHOLE, Split
@@ -58,15 +58,17 @@ def _changes(split: Split) -> list[str]:
     return found
 
 
-def as_json(ops: Sequence[Op]) -> str:
-    """The tables of several operations by their functions, a line for each split and each tensor."""
-    made = []
-    for op in sorted(ops, key=lambda op: op.function):
-        tensors = {} if as_steps(op).stepped else {tensor.name: _order(op, tensor) for tensor in op.tensors}
-        rows = _lines([json.dumps(split.data(), sort_keys=True) for split in table(op)], "[]")
-        orders = _lines([f"{json.dumps(name)}: {json.dumps(order)}" for name, order in tensors.items()], "{}")
-        made.append(f' "{op.function}": {{\n  "splits": {rows},\n  "tensors": {orders}\n }}')
-    return "{\n" + ",\n".join(made) + "\n}\n"
+def entry(op: Op) -> str:
+    """The table of an operation as JSON, a line for each split and each tensor."""
+    tensors = {} if as_steps(op).stepped else {tensor.name: _order(op, tensor) for tensor in op.tensors}
+    rows = _lines([json.dumps(split.data(), sort_keys=True) for split in table(op)], "[]")
+    orders = _lines([f"{json.dumps(name)}: {json.dumps(order)}" for name, order in tensors.items()], "{}")
+    return f'{{\n  "splits": {rows},\n  "tensors": {orders}\n }}'
+
+
+def as_json(entries: Mapping[str, str]) -> str:
+    """The entries of several operations by their functions."""
+    return "{\n" + ",\n".join(f' "{function}": {found}' for function, found in sorted(entries.items())) + "\n}\n"
 
 
 def _lines(rows: list[str], brackets: str) -> str:

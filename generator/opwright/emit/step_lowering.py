@@ -16,7 +16,7 @@ from ..derive.program import INITIAL, Formula, Part, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
-from . import nodes, step_tiles, step_wholes
+from . import nodes, step_fusion, step_tiles, step_wholes
 from .nodes import (
     ONE,
     ZERO,
@@ -68,8 +68,7 @@ class Lowering(Loops):
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lanes
 
     def body(self) -> tuple[Stmt, ...]:
-        inner = tuple(statement for part in self.phase.parts for statement in self.part(part))
-        inner = step_wholes.named(inner, self.known(), self.wholes)
+        inner = step_wholes.named(self.statements(), self.known(), self.wholes)
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables)
             self.steps += [ZERO] if self.tables else []
@@ -188,21 +187,34 @@ class Lowering(Loops):
 
     # Steps.
 
-    def part(self, part: Part) -> list[Stmt]:
-        result = list(self.first(part)) if self.staged.first_writer(part.target.tensor) is part else []
-        for formula in part.formulas:
+    def statements(self) -> list[Stmt]:
+        """All steps, in loops that they share where they may; lanes and rows of runs are loops of their own."""
+        own, lane = self.phase.own, self.lane_name() if self.lanes is not None else ""
+        free = [letter for name, letter in self.program.letters.items() if name not in own and letter.kind != "run"]
+        loops = {name: letter.name for letter in free for name, _ in self.copies(letter) if name != lane}
+        return step_fusion.fused(self.program, [self.part(part) for part in self.phase.parts], loops)
+
+    def part(self, part: Part) -> step_fusion.Made:
+        begins = self.staged.first_writer(part.target.tensor) is part
+        first = self.first(part) if begins else ()
+        result: list[Stmt] = []
+        for value in dict.fromkeys(formula.value for formula in part.formulas):
+            if part.operator == "sum" and value == expr.Number(0):
+                continue  # which is what cells begin with
+            formulas = [formula for formula in part.formulas if formula.value == value]
             self.leave_rows()
-            found = self.formula(part, formula)
+            found = self.formula(part, formulas[0])
             if part.by is not None:
                 word = self.constant(f"{part.by}_word_", Member(SIZES, f"word_{part.by}"))
-                number = words_of(self.op, part.by).index(formula.word)
-                found = (If(Binary("==", word, nodes.integer(number)), found, source=part.source),)
+                numbers = [words_of(self.op, part.by).index(formula.word) for formula in formulas]
+                tests = [Binary("==", word, nodes.integer(number)) for number in numbers]
+                found = (If(nodes.chain("||", tests, ZERO), found, source=part.source),)
             result += found
         outputs = only_for(self.program, optional_outputs(self.op)).get(part.target.tensor, frozenset())
         if not outputs:
-            return result
+            return step_fusion.Made(part, first, tuple(result))
         lacked = nodes.both([self.member(absence(name)) for name in sorted(outputs)])
-        return [If(nodes.Unary("!", lacked), tuple(result), source=part.source)]
+        return step_fusion.Made(part, (), (If(nodes.Unary("!", lacked), (*first, *result), source=part.source),))
 
     def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
