@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import opwright_kernels as kernels
 import pytest
 from opwright.emit.step_kernels import step_unit
 from opwright.language.library import Library
@@ -98,3 +99,12 @@ def test_cases_that_say_the_same_are_printed_once(made: Made) -> None:
     text = (Path(str(made[1].__file__)).parent / "c" / "window_spread_f32.c").read_text()
     assert "mode_word_ == 0 || mode_word_ == 1" in text
     assert "mode_word_ == 2" not in text
+
+
+def test_a_row_of_f32_becomes_f16_without_a_copy_before() -> None:
+    folder = Path(str(kernels.__file__)).parent / "c"
+    assert "wide_[" not in (folder / "type_cast_f32_f16.c").read_text()
+    assert "wide_[" in (folder / "sqrt_f16.c").read_text()
+    src = np.arange(-700, 701, dtype=np.float32)[::-1] / 3
+    out = np.zeros(2802, np.float16)[::2]
+    np.testing.assert_array_equal(kernels.type_cast(src, dtype="f16", out=out), src.astype(np.float16))

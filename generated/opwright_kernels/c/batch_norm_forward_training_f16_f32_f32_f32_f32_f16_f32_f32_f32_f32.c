@@ -209,7 +209,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_variance_room_[512];
             float * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            float *restrict batch_variance_row_ = opwright_place_f32(batch_variance_first_, batch_variance_C, n_, total_, batch_variance_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 batch_variance_row_[i_] = 0.0f;
             }
@@ -219,7 +219,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_mean_room_[512];
             float * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            float *restrict batch_mean_row_ = opwright_place_f32(batch_mean_first_, batch_mean_C, n_, total_, batch_mean_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 batch_mean_row_[i_] = 0.0f;
             }
@@ -368,7 +368,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_mean_room_[512];
             float * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            float *restrict batch_mean_row_ = opwright_place_f32(batch_mean_first_, batch_mean_C, n_, total_, batch_mean_room_);
             const float *restrict total_row_ = total + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -527,7 +527,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_variance_room_[512];
             float * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            float *restrict batch_variance_row_ = opwright_place_f32(batch_variance_first_, batch_variance_C, n_, total_, batch_variance_room_);
             const float *restrict spread_row_ = spread + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -574,7 +574,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float running_mean_room_[512];
             float * running_mean_first_ = running_mean + c * running_mean_C;
-            float *restrict running_mean_row_ = running_mean_C == 1 ? running_mean_first_ : running_mean_room_;
+            float *restrict running_mean_row_ = opwright_place_f32(running_mean_first_, running_mean_C, n_, total_, running_mean_room_);
             const float same_0_ = (float)momentum;
             float mean_room_[512];
             const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
@@ -590,7 +590,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float running_variance_room_[512];
             float * running_variance_first_ = running_variance + c * running_variance_C;
-            float *restrict running_variance_row_ = running_variance_C == 1 ? running_variance_first_ : running_variance_room_;
+            float *restrict running_variance_row_ = opwright_place_f32(running_variance_first_, running_variance_C, n_, total_, running_variance_room_);
             const float same_0_ = (float)momentum;
             float variance_room_[512];
             const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);

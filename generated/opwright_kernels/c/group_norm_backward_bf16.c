@@ -1127,7 +1127,7 @@ static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
@@ -1186,7 +1186,7 @@ static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - diff_src_C_);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)), X_cells_, n_, diff_src_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -1234,7 +1234,7 @@ static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t par
                 const int64_t n_ = opwright_min(block_, end_ - diff_gamma_C_);
                 opwright_bf16 diff_gamma_room_[512];
                 opwright_bf16 * diff_gamma_first_ = diff_gamma + diff_gamma_C_ * diff_gamma_C;
-                opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + diff_gamma_C_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
@@ -1268,7 +1268,7 @@ static void group_norm_backward_bf16_3_diff_beta_C_(void *context_, int64_t part
                 const int64_t n_ = opwright_min(block_, end_ - diff_beta_C_);
                 opwright_bf16 diff_beta_room_[512];
                 opwright_bf16 * diff_beta_first_ = diff_beta + diff_beta_C_ * diff_beta_C;
-                opwright_bf16 *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+                opwright_bf16 *restrict diff_beta_row_ = opwright_place_bf16(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + diff_beta_C_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);

@@ -525,7 +525,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float mean_room_[512];
                 float * mean_first_ = mean + (n * mean_N + g * mean_G);
-                float *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
+                float *restrict mean_row_ = opwright_place_f32(mean_first_, mean_G, n_, total_, mean_room_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     mean_row_[i_] = mean_sum__row_[i_];
@@ -538,7 +538,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float variance_room_[512];
                 float * variance_first_ = variance + (n * variance_N + g * variance_G);
-                float *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
+                float *restrict variance_row_ = opwright_place_f32(variance_first_, variance_G, n_, total_, variance_room_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     variance_row_[i_] = variance_sum__row_[i_];

@@ -181,7 +181,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.0f;
                 }
@@ -336,7 +336,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         float dst_room_[512];
                         float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -351,7 +351,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                     const float *restrict blend_row_ = blend + (c - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_row_[i_] = blend_row_[i_];
@@ -459,7 +459,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - o_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.0f;
                 }
@@ -622,7 +622,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
                         float dst_room_[512];
                         float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                         float src_room_[512];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
@@ -639,7 +639,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                     const float *restrict blend_row_ = blend + (o_w_ - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_row_[i_] = blend_row_[i_];

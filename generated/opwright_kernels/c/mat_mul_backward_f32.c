@@ -614,7 +614,7 @@ static void mat_mul_backward_f32_2_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - k);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-                float *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_K, n_, total_, diff_src_room_);
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_src_sum__row_[i_];
@@ -689,7 +689,7 @@ static void mat_mul_backward_f32_2_m(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - m);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-                float *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_M, n_, total_, diff_src_room_);
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -1365,7 +1365,7 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - n_p1_);
                 float diff_weights_room_[512];
                 float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-                float *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
+                float *restrict diff_weights_row_ = opwright_place_f32(diff_weights_first_, diff_weights_N_p1_, n_, total_, diff_weights_room_);
                 const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_weights_row_[i_] = diff_weights_sum__row_[i_];
@@ -1448,7 +1448,7 @@ static void mat_mul_backward_f32_4_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - k);
                 float diff_weights_room_[512];
                 float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-                float *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
+                float *restrict diff_weights_row_ = opwright_place_f32(diff_weights_first_, diff_weights_K, n_, total_, diff_weights_room_);
                 float diff_weights_sum__room_[512];
                 const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -1506,7 +1506,7 @@ static void mat_mul_backward_f32_5_n_p0_(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - n_p0_);
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + n_p0_ * diff_bias_N_p0_;
-            float *restrict diff_bias_row_ = diff_bias_N_p0_ == 1 ? diff_bias_first_ : diff_bias_room_;
+            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_N_p0_, n_, total_, diff_bias_room_);
             const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + n_p0_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_bias_row_[i_] = diff_bias_sum__row_[i_];

@@ -83,7 +83,7 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         float diff_src_room_[512];
                         float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             diff_src_row_[i_] = 0.0f;
                         }

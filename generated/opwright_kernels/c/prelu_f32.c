@@ -75,7 +75,7 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.0f;
                 }
@@ -163,7 +163,7 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.0f;
                 }

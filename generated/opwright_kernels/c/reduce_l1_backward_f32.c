@@ -61,7 +61,7 @@ static void reduce_l1_backward_f32_0_r(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - r);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_R_step_, n_, total_, diff_src_room_);
                 const float same_0_ = diff_dst[diff_dst_K_k_at_ + k * diff_dst_K_step_];
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
@@ -128,7 +128,7 @@ static void reduce_l1_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - k);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_K_step_, n_, total_, diff_src_room_);
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
                 float src_room_[512];

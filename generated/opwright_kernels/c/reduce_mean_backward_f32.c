@@ -91,7 +91,7 @@ static void reduce_mean_backward_f32_1_r(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - r);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_R_step_, n_, total_, diff_src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_total[k_row_ * K_inner_ + k];
                 }
@@ -148,7 +148,7 @@ static void reduce_mean_backward_f32_1_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - k);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_K_step_, n_, total_, diff_src_room_);
                 const float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_total_row_[i_];

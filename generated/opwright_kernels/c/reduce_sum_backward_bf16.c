@@ -56,7 +56,7 @@ static void reduce_sum_backward_bf16_0_r(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - r);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_R_step_, n_, total_, diff_src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_dst[diff_dst_K_k_at_ + k * diff_dst_K_step_];
                 }
@@ -115,7 +115,7 @@ static void reduce_sum_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - k);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_K_step_, n_, total_, diff_src_room_);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

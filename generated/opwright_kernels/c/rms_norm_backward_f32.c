@@ -726,7 +726,7 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                             const int64_t n_ = opwright_min(block_, end_ - b);
                             float diff_src_room_[512];
                             float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
-                            float *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_B_step_, n_, total_, diff_src_room_);
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                             const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
@@ -1024,7 +1024,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c_p0_);
             float diff_gamma_room_[512];
             float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
-            float *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            float *restrict diff_gamma_row_ = opwright_place_f32(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
             const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];

@@ -76,7 +76,7 @@ static void static_reshape_backward_bf16_1_diff_src_X_(void *context_, int64_t p
             const int64_t n_ = opwright_min(block_, end_ - diff_src_X_);
             opwright_bf16 diff_src_room_[512];
             opwright_bf16 * diff_src_first_ = diff_src + (diff_src_X_diff_src_X__at_ + diff_src_X_ * diff_src_X_step_);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
             const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__row_ * X_inner_ + diff_src_X_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);

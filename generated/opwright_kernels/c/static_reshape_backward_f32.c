@@ -76,7 +76,7 @@ static void static_reshape_backward_f32_1_diff_src_X_(void *context_, int64_t pa
             const int64_t n_ = opwright_min(block_, end_ - diff_src_X_);
             float diff_src_room_[512];
             float * diff_src_first_ = diff_src + (diff_src_X_diff_src_X__at_ + diff_src_X_ * diff_src_X_step_);
-            float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
             const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__row_ * X_inner_ + diff_src_X_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_src_row_[i_] = diff_src_sum__row_[i_];

@@ -44,13 +44,9 @@ static void type_cast_backward_f16_f32_f16_0_x(void *context_, int64_t part_)
         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            float wide_[512];
             float diff_dst_room_[512];
             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = diff_dst_row_[i_];
-            }
-            opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
+            opwright_put_wide_f16(diff_dst_row_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
         }
     }
 }

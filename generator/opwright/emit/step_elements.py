@@ -70,6 +70,10 @@ class Elements:
         """Whether tasks have a block of lanes each; otherwise every task has all of them."""
         return self.lanes is not None and self.lanes.name in self.phase.own
 
+    def streams(self, target: Read) -> bool:
+        """Whether rows of an array may go past the caches: each task writes its own stretch of an output once."""
+        return self.blocked and self.program.arrays[target.tensor].role == "output"
+
     def cells_of_lanes(self) -> int:
         """Room for how many lanes a task's arrays have: less where one has more than a cell for each."""
         for name in {part.target.tensor for part in self.phase.parts} & self.staged.private:

@@ -52,6 +52,9 @@ class Finish(Lowering):
         loop = For("at_", ZERO, CELLS, body, step=step)
         return (*nodes.used(self.declared.values(), loop), loop)
 
+    def streams(self, target: Read) -> bool:
+        return False  # its stretches are those of the engine's tiles
+
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """Of the sums, those from the first of the stretch on."""
         if array.name != self.sums_of:
