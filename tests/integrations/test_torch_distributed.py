@@ -43,3 +43,13 @@ def run(processes: int, *asked: str) -> None:
 def test_shards_give_what_one_call_gives_and_move_only_what_the_table_says(processes: int, asked: tuple[str, ...]):
     ok.relu(np.zeros(1, np.float32))  # compiled once, not by each process
     run(processes, *asked)
+
+
+def test_the_example_runs_under_torchrun():
+    example = Path(__file__).parents[2] / "examples" / "sharded_convolution.py"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(example)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "2 processes, (1, 8, 32, 48) of (1, 8, 64, 48) here\n"

@@ -52,7 +52,9 @@ def _register() -> None:
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
         general = torch.library.get_kernel(name, "AutogradCPU")
-        _LIBRARY.impl(function, shortened(kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True)
+        _LIBRARY.impl(
+            function, shortened(operation, kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True
+        )
 
 
 def operators() -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .._errors import Refusal
 from .._operation import Operation
@@ -20,6 +21,7 @@ from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
 _any_requires_grad = torch._C._any_requires_grad
+_unpack_dual: Any = forward_ad.unpack_dual
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
 
 
@@ -135,8 +137,8 @@ def elsewhere(operation: Operation) -> Kernel:
     def kernel(*given: Any, **said: Any) -> Any:
         for name, value in zip(parameters, given):
             for part in flat([value]):
-                if part.device.type != "cpu" or part.layout is not torch.strided:
-                    got = f"a tensor of {part.layout} on {part.device}"
+                if part.device.type != "cpu" or part.layout is not torch.strided or part.is_quantized:
+                    got = f"a tensor of {part.dtype if part.is_quantized else part.layout} on {part.device}"
                     raise operation.refused(Refusal(f"{name}-device", name, got, "a dense tensor of the CPU"))
         kind = f"{parameters[0]}-kind"
         raise operation.refused(Refusal(kind, parameters[0], "no tensor", "at least one tensor", wrong_kind=True))
@@ -144,13 +146,15 @@ def elsewhere(operation: Operation) -> Kernel:
     return kernel
 
 
-def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
+def shortened(operation: Operation, on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
     """The kernel at the place of autograd: straight to that of the CPU where tracing asks for nothing.
 
     `recorded` is the same with its gradient noted, without the layers that PyTorch puts around it for all operators.
     """
 
     def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(operation, given)
         if (keyset & _BELOW).highestPriorityTypeId() == _CPU:
             if not (torch.is_grad_enabled() and _any_requires_grad(*given)):
                 return on_cpu(*given, **said)
@@ -159,6 +163,16 @@ def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
         return general.call_boxed(keyset, *given, **said)
 
     return kernel
+
+
+def _refuse_tangents(operation: Operation, given: Sequence[Any]) -> None:
+    """Operators have no derivatives of forward mode: PyTorch would take them to be 0."""
+    for info, value in zip(operation.inputs, given):
+        if any(_unpack_dual(part).tangent is not None for part in flat([value])):
+            expected = "a tensor without one: operators have gradients, but no derivatives of forward mode"
+            raise operation.refused(
+                Refusal(f"{info.parameter}-tangent", info.parameter, "a tensor with a tangent", expected)
+            )
 
 
 def autocast(operation: Operation, operator: Kernel) -> Kernel:
