@@ -17,7 +17,7 @@ from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
 from support import checkout, reviewing
 from support.small_edits import DOCS, FUNCTIONS, GUARD, OP, SAME_LOWER, SPECS, after
-from support.specs import all_texts, untied
+from support.specs import OTHERS, all_texts, untied
 
 
 def ids(review: Review) -> list[str]:
@@ -338,3 +338,34 @@ def test_what_two_operations_claim_of_one_another_comes_and_goes_in_both():
     }
     assert {edit.rule for edit in compare.edits(load_texts(texts), load_texts(without))} == {"relation-claim-removed"}
     assert {edit.rule for edit in compare.edits(load_texts(without), load_texts(texts))} == {"relation-claim-added"}
+
+
+C_EDITS = [
+    # An attribute more, in the middle; the rest keeps its names.
+    (("attributes:\n", 'attributes:\n  - {name: extra, type: s64, default: "0", summary: New.}\n'), "c-abi-changed"),
+    (("name: alpha", "name: beta"), "c-api-changed"),
+    (('name: alpha, type: f32, default: "0.5"', 'name: alpha, type: s64, default: "1"'), "c-api-changed"),
+    (("op: Scale\n", "op: Scale\nfunction: scaled\n"), "c-api-changed"),
+    (("Every row", "Each row"), None),
+]
+
+
+@pytest.mark.parametrize(("edit", "rule"), C_EDITS)
+def test_programs_in_c_are_told_whether_to_change_or_to_compile_again(edit, rule):
+    texts = {f"{reviewing.FOLDER}/scale.yaml": OTHERS["scale.yaml"]}
+    before, after = edit
+    changed = OTHERS["scale.yaml"].replace(before, after)
+    if before == "name: alpha":
+        changed = changed.replace("alpha", "beta")
+    with reviewing.nothing_rendered():
+        review = reviewing.reviewed(texts, {f"{reviewing.FOLDER}/scale.yaml": changed})
+    assert [finding.rule.id for finding in review.findings if finding.rule.area == "c"] == [rule] * bool(rule)
+
+
+def test_an_entry_for_a_model_moves_no_page_of_another_folder():
+    kept = ("_common.yaml", "_sources.yaml", "sqrt.yaml")
+    texts = {name: untied(text) for name, text in all_texts().items() if name in kept}
+    edit = ("  - node: Sqrt\n", "  - node: Sqrt\n    since: 6\n")
+    before, after = ({f"{side}/{name}": text for name, text in texts.items()} for side in ("a", "b"))
+    review = reviewing.reviewed(before, after | {"b/sqrt.yaml": texts["sqrt.yaml"].replace(*edit)})
+    assert {finding.rule.id for finding in review.findings} == {"onnx-node-added", "onnx-node-removed"}

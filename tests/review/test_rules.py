@@ -37,6 +37,7 @@ TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_k
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
 CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
+C_CALLS = "test_programs_in_c_are_told_whether_to_change_or_to_compile_again"
 SPLITS = "test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_own"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
@@ -59,6 +60,7 @@ ELSEWHERE = {
         "several files change together",
         "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
     ),
+    **{f"c-{kind}-changed": ("what follows from edits of names and members", C_CALLS) for kind in ("api", "abi")},
     **{
         f"split-way-{change}": ("what follows from edits of semantics", SPLITS)
         for change in ("added", "removed", "changed")
@@ -169,7 +171,7 @@ def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:
 def found(row: Row, *, back: bool = False) -> list[str]:
     """The rules of the edits, in order; that a meaning changed under its revision is said where a row asks."""
     before, after = sides(row)[:: -1 if back else 1]
-    rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area not in ("lint", "split")]
+    rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area not in ("lint", "split", "c")]
     return [rule for rule in rules if rule != "op-revision-kept" or rule in row.fires]
 
 

@@ -21,7 +21,7 @@ from ..language.library import Library
 from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
-from . import compare, impact, lint, records, splits
+from . import c_calls, compare, impact, lint, records, splits
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, SEVERITY, Rule
@@ -104,6 +104,8 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     found = _gathered(edits, effect, waivers, reproduce)
     found += _declared(after, effect, waivers, reproduce)
     found += _split(before, after, waivers, reproduce)
+    c_edits = c_calls.edits(before, after)
+    found += [_finding(RULES[edit.rule], (edit.op,), edit, Moved(), waivers, reproduce) for edit in c_edits]
     found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)

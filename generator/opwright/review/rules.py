@@ -264,6 +264,8 @@ docs-description-changed | none | none | none | docs | = | Prose for people.
 docs-reason-changed | none | none | none | docs | = | Prose for people.
 format-use-changed | none | none | none | format | = | The same content moved into, or out of, a shared entry.
 format-text-changed | none | none | none | format | = | Only spacing, comments, the order of keys or notation changed.
+c-api-changed | in | breaking | none | | = | Programs in C that name the function or a member do not compile.
+c-abi-changed | in | dangerous | none | | = | Programs in C compile as they are, and must be compiled again.
 split-way-removed | in | breaking | none | | split-way-added | Arrays that are cut along it must be put together before a call.
 split-way-added | in | compatible | none | docs | split-way-removed | Calls may be split along one more letter.
 split-way-changed | in | dangerous | none | | = | What a part takes, or how parts are joined, is something else.

@@ -1,0 +1,40 @@
+"""What an edit does to programs that call the exported C library: members of the structs of calls, and names.
+
+In: two libraries. Out: edits that follow from edits of specs. A program in source finds members by their names (API); a
+compiled one by their places (ABI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..emit import c_interface
+from ..language.library import Library
+from ..language.model import Op
+from .tree import exact
+from .walk import Edit
+
+
+def edits(before: Library, after: Library) -> Iterator[Edit]:
+    """An edit for each operation of both sides whose C function or struct differs: of the API, or of the ABI alone."""
+    olds = {op.op: op for op in before.ops}
+    for op in after.ops:
+        old = olds.get(op.op)
+        if old is None or exact(old) == exact(op):
+            continue
+        was, now = _members(old), _members(op)
+        gone = [member for member in was if member not in now]
+        if old.function != op.function:
+            sides = (f"opwright_{old.function}", f"opwright_{op.function}")
+            yield Edit("c-api-changed", op.op, "C function", *sides, old.at, op.at, lambda made: made)
+        elif gone:
+            sides = ("; ".join(gone), "; ".join(member for member in now if member not in was) or "nothing")
+            yield Edit("c-api-changed", op.op, "C struct", *sides, old.at, op.at, lambda made: made)
+        elif was != now:
+            sides = ("; ".join(was), "; ".join(now))
+            yield Edit("c-abi-changed", op.op, "C struct", *sides, old.at, op.at, lambda made: made)
+
+
+def _members(op: Op) -> list[str]:
+    """The members of the struct of a call, in their order."""
+    return [f"{one.c_type.rstrip()} {one.name}".replace("* ", "*") for one in c_interface.arguments(op)]
