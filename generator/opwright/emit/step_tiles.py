@@ -65,7 +65,7 @@ def _tile(
     room: int,
 ) -> tuple[Stmt, ...]:
     """One tile, of so many lanes."""
-    values, source = lowering.values, part.source
+    values, source = lowering.values_of(part.target.tensor), part.source
     row = Row(lowering, values, part, formula)
     target = row.target_row(True)
     pointer, row.before = row.before, []
