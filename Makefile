@@ -9,7 +9,7 @@ PIP_FLAGS ?=
 # The tests that compile no kernel and start no process.
 QUICK := $(wildcard tests/language tests/check tests/derive tests/emit tests/oracle)
 
-.PHONY: help demo test test-quick coverage test-hard bench peers wheel generate check lint clean
+.PHONY: help demo test test-quick coverage test-hard bench peers wheel docs generate check lint clean
 
 help:
 	@echo 'make demo        generate, build, upsample a photograph, execute a oneDNN graph dump'
@@ -18,8 +18,9 @@ help:
 	@echo 'make test-quick  what compiles nothing, in less than a minute'
 	@echo 'make coverage    run every test and show which lines of the generator none reaches'
 	@echo 'make bench       time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
-	@echo 'make peers       install what some tests compare with: PyTorch, oneDNN (2 GB)'
+	@echo 'make peers       install what some tests need: PyTorch, oneDNN (2 GB), onnx, dask, mkdocs'
 	@echo 'make wheel       a wheel of the generated package that needs no compiler, in dist/; hours on one core, OPS=Convolution: minutes'
+	@echo 'make docs        the site, in site/: guides, tutorials, reference with formulas, tables, results'
 	@echo 'make generate    write generated/ from spec/ and templates/'
 	@echo 'make check       fail where generated/ is out of date'
 	@echo 'make lint        ruff, its formatter, and mypy --strict'
@@ -47,6 +48,9 @@ peers: $(STAMPS)/peers
 
 wheel: $(STAMPS)/wheel
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/opwright wheel $(OPS) $(WHEEL_FLAGS)
+
+docs: $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet $(DOCS_FLAGS)
 
 generate: $(STAMPS)/demo
 	$(BIN)/opwright generate
@@ -77,11 +81,15 @@ $(STAMPS)/test: $(STAMPS)/demo
 	@touch $@
 
 $(STAMPS)/peers: $(STAMPS)/demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers,onnx,dask,docs]'
 	@touch $@
 
 $(STAMPS)/wheel: $(STAMPS)/demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[wheel]'
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[docs]'
 	@touch $@
 
 $(STAMPS)/bench: $(STAMPS)/demo

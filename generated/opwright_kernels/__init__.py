@@ -119,6 +119,41 @@ _OPERATIONS = _interface.Operations(
         "type_cast": "TypeCast",
     },
 )
+# Gradients that were derived, for autograd: no function of the package, no page.
+_GRADIENTS = _interface.Operations(
+    __name__,
+    {
+        "add_backward": "AddBackward",
+        "batch_norm_inference_backward": "BatchNormInferenceBackward",
+        "concat_backward": "ConcatBackward",
+        "divide_backward": "DivideBackward",
+        "exp_backward": "ExpBackward",
+        "group_norm_backward": "GroupNormBackward",
+        "leaky_re_lu_backward": "LeakyReLUBackward",
+        "log_backward": "LogBackward",
+        "mat_mul_backward": "MatMulBackward",
+        "maximum_backward": "MaximumBackward",
+        "minimum_backward": "MinimumBackward",
+        "multiply_backward": "MultiplyBackward",
+        "pow_backward": "PowBackward",
+        "rms_norm_backward": "RMSNormBackward",
+        "reciprocal_backward": "ReciprocalBackward",
+        "reduce_l1_backward": "ReduceL1Backward",
+        "reduce_l2_backward": "ReduceL2Backward",
+        "reduce_max_backward": "ReduceMaxBackward",
+        "reduce_mean_backward": "ReduceMeanBackward",
+        "reduce_min_backward": "ReduceMinBackward",
+        "reduce_prod_backward": "ReduceProdBackward",
+        "reduce_sum_backward": "ReduceSumBackward",
+        "reorder_backward": "ReorderBackward",
+        "select_backward": "SelectBackward",
+        "square_backward": "SquareBackward",
+        "squared_difference_backward": "SquaredDifferenceBackward",
+        "static_reshape_backward": "StaticReshapeBackward",
+        "subtract_backward": "SubtractBackward",
+        "type_cast_backward": "TypeCastBackward",
+    },
+)
 
 __all__ = [
     "BuildError",
@@ -276,4 +311,5 @@ def build_kernels(*ops: str, progress: Any = None, into: Any = None) -> list[str
     this platform, such as `_built` in a copy of this package, which then needs no compiler.
     Raises BuildError where there is no working compiler.
     """
-    return build([_operation_of(op) for op in ops] or list(_OPERATIONS.values()), progress, into)
+    whole = [*_OPERATIONS.values(), *(_GRADIENTS.values() if into is not None else ())]
+    return build([_operation_of(op) for op in ops] or whole, progress, into)

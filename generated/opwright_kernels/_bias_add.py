@@ -128,6 +128,7 @@ OPERATION = StepOperation(
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related("gradient", "BiasAddBackward", "bias", {"diff_dst": "dst", "diff_bias": "bias"}, {}),
+        Related("gradient", "Reorder", "src", {"src": "dst", "dst": "src"}, {}),
     ),
 )
 

@@ -414,6 +414,13 @@ OPERATION = Operation(
         Related(
             "adjoint", "ConvTranspose", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}
         ),
+        Related(
+            "gradient",
+            "ConvTransposeBackwardWeights",
+            "weights",
+            {"src": "diff_src", "diff_dst": "diff_dst", "diff_weights": "weights"},
+            {},
+        ),
     ),
     torch=(
         Aten(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _rules as rules
-from ._description import ArrayLike, Aten, InputInfo, Integers, SizeField
+from ._description import ArrayLike, Aten, InputInfo, Integers, Related, SizeField
 from ._operation import Operation
 
 WORDS: dict[str, rules.Words] = {
@@ -454,6 +454,18 @@ OPERATION = Operation(
     resolve=resolve,
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_weights": ("weights_format", "X")},
     states={"weights_shape": "diff_weights"},
+    relations=(
+        Related(
+            "gradient",
+            "ConvTransposeBackwardData",
+            "src",
+            {"diff_dst": "diff_dst", "weights": "diff_weights", "diff_src": "src"},
+            {},
+        ),
+        Related(
+            "gradient", "ConvTranspose", "diff_dst", {"src": "src", "weights": "diff_weights", "dst": "diff_dst"}, {}
+        ),
+    ),
     torch=(
         Aten(
             "convolution_backward",

@@ -410,6 +410,13 @@ OPERATION = Operation(
     states={"dst_shape": "diff_src"},
     relations=(
         Related("adjoint", "Convolution", "diff_dst", {"src": "diff_src", "weights": "weights", "dst": "diff_dst"}, {}),
+        Related(
+            "gradient",
+            "ConvolutionBackwardWeights",
+            "weights",
+            {"src": "diff_src", "diff_dst": "diff_dst", "diff_weights": "weights"},
+            {},
+        ),
     ),
     torch=(
         Aten(

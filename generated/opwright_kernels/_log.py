@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -86,6 +86,9 @@ OPERATION = StepOperation(
         ("dst[x] = log(src[x])", {"x": "batch"}),
     ),
     in_place={"dst": ("src",)},
+    torch=(
+        Aten("log", {}, {"src": "self"}, {}, 0),
+    ),
 )
 
 

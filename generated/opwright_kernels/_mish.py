@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo, Related
+from ._description import ArrayLike, Aten, InputInfo, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -88,6 +88,9 @@ OPERATION = StepOperation(
     in_place={"dst": ("src",)},
     relations=(
         Related("gradient", "MishBackward", "src", {"src": "src", "diff_dst": "dst", "diff_src": "src"}, {}),
+    ),
+    torch=(
+        Aten("mish", {}, {"src": "self"}, {}, 0),
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -103,6 +103,9 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
+    torch=(
+        Aten("mish_backward", {}, {"src": "self", "diff_dst": "grad_output"}, {}, 0),
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -109,6 +109,11 @@ OPERATION = StepOperation(
         ),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
+    torch=(
+        Aten(
+            "softplus_backward", {"threshold": "20"}, {"src": "self", "diff_dst": "grad_output", "beta": "beta"}, {}, 0
+        ),
+    ),
 )
 
 

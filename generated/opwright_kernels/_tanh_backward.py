@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._description import ArrayLike, InputInfo
+from ._description import ArrayLike, Aten, InputInfo
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
 from ._step_sizes import ArrayInfo, Field
@@ -106,6 +106,9 @@ OPERATION = StepOperation(
         ("diff_src[x] = diff_dst[x] * (1 - tanh(src[x])) * (1 + tanh(src[x]))", {"x": "batch"}),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
+    torch=(
+        Aten("tanh_backward", {}, {"src": "output", "diff_dst": "grad_output"}, {"use_dst": "true"}, 0),
+    ),
 )
 
 

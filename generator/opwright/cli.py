@@ -1,8 +1,8 @@
-"""The command `opwright`: parses arguments, runs one command, turns what it raises into an exit code.
+"""The command `opwright`: parses arguments, runs one command, converts its exceptions to an exit code.
 
 Exit codes: 0 done, 2 wrong usage, 3 a spec is invalid, 4 generated files are out of date, 5 a review
 found an effect that it had not predicted, 6 it found kernels that disagree with their spec, 141 the
-reader of the output left, 1 anything else that failed.
+output pipe was closed, 1 any other failure.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .errors import Failed, UsageError
 from .language.source import SpecInvalid
 
 FAILED, USAGE, INVALID = 1, 2, 3
-PROBLEMS = 100  # of invalid specs that are printed
-UNHEARD = 141  # what a shell says of a program that wrote into a closed pipe
+PROBLEMS = 100  # problems of invalid specs that are printed
+UNHEARD = 141  # a shell's exit code for a program that wrote to a closed pipe
 
 
 def _parser(asked: str | None) -> argparse.ArgumentParser:
-    """Every command; the one that is asked for is imported and declares its arguments."""
+    """The parser of all commands; only the requested one is imported and declares its arguments."""
     parser = argparse.ArgumentParser(
         prog="opwright", description="From the specification of an operation to its kernels."
     )
@@ -44,20 +44,20 @@ def _parser(asked: str | None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code. Where the reader of the output leaves, as `head` does, it ends in silence."""
+    """Run a command; its exit code. A closed output pipe, as by `head`, ends it silently."""
     try:
         try:
             return _run_command(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # What is left in the buffer would fail once more when the interpreter ends.
+        # The rest of the buffer would fail again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNHEARD
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
-    # Views are many small objects that live to the end; looking for cycles among them took a sixth of a diff's time.
+    # Views are many small long-lived objects; collecting cycles among them took a sixth of a diff's time.
     gc.set_threshold(200_000, 20, 20)
     arguments = sys.argv[1:] if arguments is None else arguments
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
@@ -77,7 +77,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     except Failed as error:
         print(error, file=sys.stderr)
         return FAILED
-    except OSError as error:  # of a file that vanished, a full disk; who reads our output leaving is told by `main`
+    except OSError as error:  # a file vanished, a full disk; `main` handles a closed output pipe
         if isinstance(error, BrokenPipeError):
             raise
         print(f"opwright {options.command}: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to `main`, where rich would exit with 1."""
+    """A console that lets `main` handle a closed pipe, where rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -22,12 +22,12 @@ def console() -> Console:
 
 
 def say(out: Console, text: str = "") -> None:
-    """A line as it is: no markup, no wrapping."""
+    """Print a line verbatim: no markup, no wrapping."""
     out.print(text, markup=False, soft_wrap=True)
 
 
 def table(out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Rows, if there are any, under column heads; columns of numbers stand to the right."""
+    """Print rows, if any, under column headers; columns of numbers are right-aligned."""
     if not rows:
         return
     cells = [[str(cell) for cell in row] for row in rows]

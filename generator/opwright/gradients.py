@@ -1,4 +1,4 @@
-"""The gradient of an operation as a spec: derived, written as YAML, and checked like one that a person wrote.
+"""The gradient of an operation as a spec: derived, written as YAML, and checked like a hand-written spec.
 
 In: an operation of steps. Out: the text of the spec, and its operation. Raises Underivable, with the reason. Nothing is
 written here.
@@ -24,26 +24,27 @@ COMMAND = "opwright gradient"
 
 
 def gradient_text(op: Op, of: Sequence[str] = ()) -> tuple[str, Op]:
-    """The spec of the gradient of an operation, in some of its inputs or in all."""
+    """The spec of the gradient of an operation, with respect to some inputs or all."""
     made = gradient(op, tuple(of))
     asked = "".join(f" --of {name}" for name in of)
     head = f"Derived from the semantics of {op.op} by: {COMMAND} {op.op}{asked} --write"
     if made.without:
-        head += f"\nThe gradient in {', '.join(made.without)} is 0 everywhere."
+        head += f"\nThe gradient with respect to {', '.join(made.without)} is 0 everywhere."
     found = derived(op, made)
-    alone = text(dataclasses.replace(found, relations=()))  # whose rules hold without the other operation
+    # the derived operation obeys the rules without the other one
+    alone = text(dataclasses.replace(found, relations=()))
     try:
         (loaded,) = load_texts({f"{found.function}.yaml": alone}).ops
         problems = list(lowerable.problems(loaded))
     except SpecInvalid as invalid:
         problems = list(invalid.problems)
     if problems:
-        raise Underivable(f"the spec that follows cannot be said: {problems[0].rule}: {problems[0].message}")
+        raise Underivable(f"the derived spec is invalid: {problems[0].rule}: {problems[0].message}")
     return text(found, head), loaded
 
 
 def why_none(op: Op) -> str:
-    """Why an operation has no derived gradient; '' where it has one."""
+    """Why an operation has no derived gradient; '' if it has one."""
     try:
         gradient_text(op)
     except Underivable as reason:
@@ -51,25 +52,26 @@ def why_none(op: Op) -> str:
     return ""
 
 
-# What specs claim.
+# Claims of specs.
 
 
 def astray(op: Op, library: Library) -> Iterator[Problem]:
-    """That a derived gradient is not what follows from its operation any more."""
+    """Problems of a derived gradient that no longer follows from its operation."""
     for origin, relation in _origins(op, library):
         of = tuple(tensor.name.removeprefix("diff_") for tensor in op.outputs)
-        fix = f"write it anew: {COMMAND} {origin.op}{''.join(f' --of {name}' for name in of)} --write"
+        fix = f"write it again: {COMMAND} {origin.op}{''.join(f' --of {name}' for name in of)} --write"
         try:
             wanted = derived(origin, gradient(origin, of))
         except Underivable as reason:
             yield Problem(relation.at, "gradient-derived", f"{origin.op} has no derived gradient: {reason}")
             continue
-        if text(_meaning(op)) != text(_meaning(wanted)):
-            yield Problem(relation.at, "gradient-derived", f"this is not what follows from {origin.op}; {fix}")
+        kept = tuple(row for row in wanted.dtypes if row in op.dtypes)  # a person may leave rows out
+        if text(_meaning(op)) != text(dataclasses.replace(_meaning(wanted), dtypes=kept)):
+            yield Problem(relation.at, "gradient-derived", f"this does not follow from {origin.op}; {fix}")
 
 
 def _meaning(op: Op) -> Op:
-    """An operation without what a person may say about it."""
+    """An operation without the parts that a person may edit."""
     dims = {role: dataclasses.replace(dim, summary=None, typical=None) for role, dim in op.dims.items()}
     attributes = tuple(dataclasses.replace(a, use=None, summary=None, source=None, reason=None) for a in op.attributes)
     inputs, outputs = (
@@ -90,7 +92,7 @@ def _origins(op: Op, library: Library) -> Iterator[tuple[Op, Relation]]:
 
 
 def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
-    """Operations of steps, each with a gradient that a spec claims, and which tensors stand for which."""
+    """Operations of steps, each with a claimed gradient and the correspondence of tensors."""
     for op in library.ops:
         for origin, _ in _origins(op, library):
             yield origin, op, tied(origin, op)
@@ -99,14 +101,16 @@ def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
             if other is not None and op.stepped and other.stepped:
                 outputs = {tensor.name for tensor in op.outputs}
                 inputs = {tensor.name for tensor in other.inputs}
-                seeds = {t: o for t, o in relation.with_.items() if o in outputs and t.startswith("diff_")}
+                given = {t: o for t, o in relation.with_.items() if o in outputs and t in inputs}
+                seeds = {t: o for t, o in given.items() if t.startswith("diff_")}
+                seeds = seeds or {t: o for t, o in given.items() if t != o}
                 values = {t: o for t, o in relation.with_.items() if t in inputs and t not in seeds}
                 results = {t: o for t, o in relation.with_.items() if t not in inputs and o == relation.of}
                 yield op, other, Tie(values, seeds, results)
 
 
 def wrong(library: Library) -> list[str]:
-    """Claims of specs that differences disprove."""
+    """Claims of specs that finite differences disprove."""
     found = (disagreement(forward, backward, tie) for forward, backward, tie in claims(library))
     return [said for said in found if said is not None]
 

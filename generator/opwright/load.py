@@ -1,6 +1,6 @@
 """From a folder of YAML files to a `Library` of complete operations.
 
-In: paths. Out: model.py's dataclasses, every `use` resolved. All problems of all files are collected and raised
+In: paths. Out: model.py's dataclasses, with every `use` resolved. All problems of all files are collected and raised
 together. Spec text is untrusted: sizes, depths and counts are bounded, anchors, aliases, tags and several
 documents in a file are refused before anything is composed, and no Python object is ever constructed from YAML.
 """
@@ -24,7 +24,7 @@ from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op
 from .language.schema import Node, Problems
 from .language.source import Mark, Problem, SpecInvalid, suggestion
-from .project import RECORDS
+from .project import GRADIENTS, RECORDS
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
@@ -40,16 +40,31 @@ N = TypeVar("N", bound=Node)
 def load(folder: Path, root: Path | None = None) -> Library:
     """The operations of a folder, ordered by name.
 
-    Files are named in marks relative to `root` (the folder's parent's parent unless said), with forward slashes,
-    so that no output depends on where the project lies. Raises SpecInvalid with every problem found.
+    Marks name files relative to `root` (by default the folder's grandparent), with forward slashes,
+    so that no output depends on the project's location. Raises SpecInvalid with every problem found.
     """
     problems = Problems()
-    texts = _texts(folder, root if root is not None else folder.resolve().parent.parent, problems)
-    return load_texts(texts, problems)
+    return load_texts(_texts(folder, root or _root(folder), problems), problems)
+
+
+def load_with_gradients(folder: Path, root: Path | None = None) -> Library:
+    """The same, and the derived gradients in the subfolder of that name, which autograd calls, as `gradients`."""
+    inner = folder / GRADIENTS
+    if not inner.is_dir():
+        return load(folder, root)
+    problems = Problems()
+    derived = _texts(inner, root or _root(folder), problems)
+    library = load_texts({**_texts(folder, root or _root(folder), problems), **derived}, problems)
+    ops, gradients = (tuple(op for op in library.ops if (op.at.file in derived) is wanted) for wanted in (False, True))
+    return dataclasses.replace(library, ops=ops, gradients=gradients)
+
+
+def _root(folder: Path) -> Path:
+    return folder.resolve().parent.parent
 
 
 def read_folder(folder: Path, root: Path) -> dict[str, str]:
-    """File names and texts of a folder of specs; SpecInvalid where one of them may not be read."""
+    """File names and texts of a folder of specs. Raises SpecInvalid if one must not be read."""
     problems = Problems()
     texts = _texts(folder, root, problems)
     if problems:
@@ -86,7 +101,7 @@ def _check_path(path: Path, folder: Path, name: str) -> None:
     except (OSError, RuntimeError):  # a link to itself
         inside = False
     if not inside:
-        raise SpecInvalid([Problem(Mark(name), "file-link", "a link that leads out of the folder is not followed")])
+        raise SpecInvalid([Problem(Mark(name), "file-link", "links out of the folder are not followed")])
 
 
 def _relative(path: Path, root: Path) -> str:
@@ -96,7 +111,7 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def read_text(path: Path, name: str) -> str:
-    """The text of one spec file; SpecInvalid where it is too big, no regular file or no UTF-8."""
+    """The text of one spec file. Raises SpecInvalid if it is too large, not a regular file or not UTF-8."""
     mark = Mark(name)
     try:
         if not path.is_file():
@@ -109,7 +124,7 @@ def read_text(path: Path, name: str) -> str:
 
 
 def text_of(data: bytes, name: str) -> str:
-    """The text of a spec file from its bytes, which are refused as `read_text` does."""
+    """The text of a spec file from its bytes, with the checks of `read_text`."""
     if len(data) > MAX_BYTES:
         raise SpecInvalid([Problem(Mark(name), "file-size", f"a spec file has at most {MAX_BYTES} bytes")])
     try:
@@ -158,7 +173,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
 
 
 def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
-    """The root of one YAML text, or None and the problems that say why not."""
+    """The root of one YAML text, or None and the problems."""
     try:
         root = _composed(text, name)
     except SpecInvalid as invalid:
@@ -184,7 +199,7 @@ def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
 
 
 def _composed(text: str, name: str) -> yaml.Node | None:
-    """The nodes of a text, by libyaml where PyYAML has it. What that refuses is told in PyYAML's own words."""
+    """The nodes of a text, by libyaml if PyYAML has it; errors are worded by PyYAML itself."""
     try:
         loader = yaml.CSafeLoader
         _refuse_hostile(text, name, loader)
@@ -211,7 +226,7 @@ def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CS
         if getattr(event, "tag", None) is not None:
             raise refuse("yaml-tag", "tags are not part of the spec language")
         if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
-            raise refuse("yaml-documents", "a spec file holds one document")
+            raise refuse("yaml-documents", "a spec file has one document")
         if isinstance(event, yaml.DocumentEndEvent):
             depth = -MAX_DEPTH
         if isinstance(event, yaml.CollectionStartEvent):
@@ -223,7 +238,7 @@ def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CS
 
 
 def _check_common(common: Common, problems: Problems) -> None:
-    """Shared entries are found by name, so each has one of its own and takes nothing from another."""
+    """Shared entries are found by name, so each has a unique name and no `use`."""
     lists: tuple[tuple[str, Iterable[Node]], ...] = (
         ("name", (*common.attributes, *common.classes)),
         ("id", (*common.constraints, *common.discrepancies)),
@@ -243,12 +258,12 @@ def _check_common(common: Common, problems: Problems) -> None:
 
 
 def _merge(base: N, over: N) -> N:
-    """`base` with every key that `over` gives; its mark is that of `over` where `over` changes anything."""
+    """`base` with every key of `over`; its mark is that of `over` if `over` changes anything."""
     empty = type(over)()
     fields = [field.name for field in dataclasses.fields(over) if field.metadata]  # type: ignore[arg-type]
     given = {name: getattr(over, name) for name in fields if getattr(over, name) != getattr(empty, name)}
     at = over.at if given.keys() - {"use"} else base.at
-    at = dataclasses.replace(at, keys=(*base.at.keys, *over.at.keys))  # each key where it stands
+    at = dataclasses.replace(at, keys=(*base.at.keys, *over.at.keys))  # each key with its own place
     return dataclasses.replace(base, **given, at=at)  # type: ignore[type-var]
 
 
@@ -275,7 +290,7 @@ def _dim(dim: Dim) -> Dim:
 
 
 def _complete(draft: Op, common: Common, problems: Problems) -> Op:
-    """The operation with everything that it takes from _common.yaml put in."""
+    """The operation with every shared entry of _common.yaml resolved."""
     dims = {role: _dim(_merge(common.dims.get(role, Dim()), dim)) for role, dim in draft.dims.items()}
     attributes: tuple[Attribute, ...] = _resolve(
         draft.attributes, {str(a.name): a for a in common.attributes}, "attribute", problems

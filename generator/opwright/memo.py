@@ -1,4 +1,5 @@
-"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself holds the results.
+"""Memoises functions of a node, such as an operation of a spec or an expression; the node itself stores the results.
+Interns nodes of code, few of which differ between kernels, so that each result is computed once.
 
 A result that several readers share is computed once and freed with its node. A stand-in of a node (recording.py)
 records which fields are read; a memoised result counts as reading the same fields again.
@@ -7,16 +8,35 @@ records which fields are read; a memoised result counts as reading the same fiel
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 N = TypeVar("N")
 T = TypeVar("T")
 
 
+class Interned(type):
+    """A metaclass that interns instances: equal parts give the same live object, so that `==` may be `is`.
+
+    For frozen dataclasses without an equality of their own, whose parts are hashable.
+    """
+
+    _known: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Any]] = weakref.WeakValueDictionary()
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        said = (cls, values, *named.items()) if named else (cls, values)
+        found = Interned._known.get(said)
+        if found is None:
+            made = super().__call__(*values, **named)
+            found = Interned._known.setdefault((cls, tuple(vars(made).values())), made)
+            Interned._known[said] = found  # defaults left out, or parts by name
+        return found
+
+
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
-    """Like functools.cache, but keyed by the identity of the first argument, which holds the results."""
+    """Like functools.cache, but keyed by the identity of the first argument, which stores the results."""
 
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:

@@ -1,7 +1,7 @@
-"""Where a project's folders are: specs, templates, and the generated package.
+"""The folders of a project: specs, templates, and the generated package.
 
-The working directory, or what it lies in, decides where it has specs. Elsewhere these are the checkout's own, or, where
-Opwright is installed from a wheel, those that the wheel carries.
+They belong to the working directory, or to a parent of it, that has specs. Elsewhere they are the checkout's own, or,
+if Opwright is installed from a wheel, those in the wheel.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ GENERATOR = Path(__file__).resolve().parent
 CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
 PACKAGE = "opwright_kernels"  # the import name of the generated package
-# What counts of templates/: what is rendered, and the Python and C that is copied as it is.
+# The relevant files of templates/: templates, and Python and C that are copied verbatim.
 TEMPLATE_SUFFIXES = (".j2", ".py", ".c", ".h")
-# Files of spec/ that are no specs: what was released, and what a review lets pass.
+# Files of spec/ that are not specs: released revisions, and waivers of a review.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
+GRADIENTS = "gradients"  # the folder beside specs that has derived gradients
 
 
 @dataclass(frozen=True)
 class Project:
-    """The folders that a command works on. `root` is what file names in outputs are relative to."""
+    """The folders that a command works on. File names in outputs are relative to `root`."""
 
     root: Path
     spec: Path
@@ -32,7 +33,7 @@ class Project:
 
     @property
     def records(self) -> Path:
-        """The folder of the records of a review: `spec/`, or a folder of specs that lies elsewhere."""
+        """The folder of the records of a review: `spec/`, or the folder of specs if it lies elsewhere."""
         return self.root / self.spec.relative_to(self.root).parts[0]
 
 
@@ -43,13 +44,13 @@ def checkout() -> Path | None:
 
 
 def own_templates() -> Path:
-    """The templates of the checkout that this module runs from, else those that the wheel carries."""
+    """The templates of the checkout that this module runs from, else those in the wheel."""
     own = checkout()
     return own / "templates" if own else CARRIED / "templates"
 
 
 def _around(here: Path) -> Path | None:
-    """The folder with specs that a directory is or lies in, not above its repository."""
+    """The nearest folder with specs, from a directory up to the root of its repository."""
     for folder in (here, *here.parents):
         if any((folder / "spec").glob("**/*.yaml")):
             return folder
@@ -59,9 +60,9 @@ def _around(here: Path) -> Path | None:
 
 
 def find(spec: Path | None = None, templates: Path | None = None, output: Path | None = None) -> Project:
-    """The project of a command: what its options name, else where it is called, else the checkout that it runs from.
+    """The project of a command: from its options, else from the working directory, else the checkout that it runs from.
 
-    `spec` may be a folder of specs or one that holds a single such folder. The root is the folder above `spec/`, or
+    `spec` may be a folder of specs or the parent of a single one. The root is the folder above `spec/`, or
     the parent of a folder of specs that lies elsewhere.
     """
     own = checkout()
@@ -89,7 +90,7 @@ def _resolved(path: Path) -> Path:
 
 
 def spec_folder(spec: Path) -> Path:
-    """The folder that holds the *.yaml files: `spec` itself, or its only subfolder that has some."""
+    """The folder of the *.yaml files: `spec` itself, or its only subfolder with such files."""
     if not spec.is_dir() or any(path.name not in RECORDS for path in (*spec.glob("*.yaml"), *spec.glob("*.yml"))):
         return spec
     inner = [child for child in sorted(spec.iterdir()) if child.is_dir() and any(child.glob("*.yaml"))]

@@ -1,8 +1,8 @@
-"""The only module that writes generated files, and the one that compares them with what is on disk.
+"""The only module that writes generated files and compares them with those on disk.
 
-In: a folder and the texts of all its files. Out: what differed. A file's bytes are its text in UTF-8 with line feeds,
-whatever the platform. Files that are in the folder's manifest and in no output any more are removed; files that the
-generator never made are left alone.
+In: a folder and the texts of all its files. Out: the differences. A file's bytes are its text in UTF-8 with line feeds
+on every platform. Files in the folder's manifest that are no longer generated are removed; other files are
+left alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from .errors import UsageError, inert
 
 MANIFEST = "MANIFEST.json"
-# What a Python process or a build leaves in a package's folder; never taken for an orphan.
+# Left in a package's folder by a Python process or a build; never an orphan.
 IGNORED = ("__pycache__", "_built")
-MAX_BYTES = 64 * 2**20  # of a file that is compared
+MAX_BYTES = 64 * 2**20  # the maximum size of a compared file
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that is not as it should be: stale, hand-edited, missing, orphaned or obstructed."""
+    """A file that differs: stale, hand-edited, missing, orphaned or obstructed."""
 
     path: str
     state: str
@@ -36,10 +36,10 @@ class Difference:
 
 
 def compare(folder: Path, files: Mapping[str, str]) -> list[Difference]:
-    """How the folder differs from `files`, by path. Reads only, and only regular files; UsageError for no folder.
+    """How the folder differs from `files`, by path. Reads regular files only. Raises UsageError if there is no folder.
 
-    A file whose bytes are not those that the folder's own manifest records was edited by hand; one that agrees with
-    that manifest and not with `files` is stale. Where something stands that a file cannot replace, it is obstructed.
+    A file is hand-edited if its bytes differ from the folder's manifest, and stale if they agree with
+    the manifest but not with `files`. A path is obstructed if a file cannot replace what is there.
     """
     _check_folder(folder)
     recorded = _recorded(folder)
@@ -61,9 +61,9 @@ def compare(folder: Path, files: Mapping[str, str]) -> list[Difference]:
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[Difference]:
-    """Make the folder hold `files`; what had to change. Each file is replaced whole; the manifest comes last.
+    """Write `files` to the folder; returns the differences. Files are replaced atomically, the manifest last.
 
-    UsageError where that cannot be, or something would be written outside of the folder.
+    Raises UsageError if that is impossible or would write outside the folder.
     """
     differences = compare(folder, files)
     changed = {difference.path: difference.state for difference in differences}
@@ -98,7 +98,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _obstacle(folder: Path, path: str) -> Path | None:
-    """What keeps a file out of the folder: a link or a file where a folder belongs, or a folder in its own place."""
+    """The obstacle of a file: a link or a file where a folder belongs, or a folder in its own place."""
     place = folder
     for part in Path(path).parts[:-1]:
         place = place / part
@@ -111,12 +111,12 @@ def _obstacle(folder: Path, path: str) -> Path | None:
 
 
 def _content(path: Path) -> bytes | None:
-    """The bytes of a regular file, nothing of a link or a pipe, and None where there is nothing at all."""
+    """The bytes of a regular file, b'' for a link or a pipe, and None if nothing exists."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return None
-    except OSError:  # a link, a socket, a file that may not be read
+    except OSError:  # a link, a socket, an unreadable file
         return b""
     try:
         status = os.fstat(handle)
@@ -129,7 +129,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Path to sha256, as the manifest on disk has it; nothing where it cannot be read."""
+    """Path to sha256, from the manifest on disk; empty if it cannot be read."""
     try:
         outputs = json.loads((_content(folder / MANIFEST) or b"").decode("utf-8"))["outputs"]
         return {path: str(output["sha256"]) for path, output in outputs.items() if _inside(path)}
@@ -151,7 +151,7 @@ def _present(folder: Path) -> list[str]:
 
 
 def replace(target: Path, data: bytes) -> None:
-    """Put these bytes in the place of a file, whole or not at all."""
+    """Replace a file by these bytes, atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".opwright-")
     try:

@@ -73,7 +73,8 @@ static bool has_all(const char *needs)
     return true;
 }
 
-// A bit for each instruction set that may be chosen, and the highest bit where that is not known; 0: OPWRIGHT_ISA names none.
+// A bit for each instruction set that may be chosen, and the highest bit where that is not known; 0: OPWRIGHT_ISA names
+// none.
 static unsigned allowed(void)
 {
     static _Atomic unsigned known = 1U << 31;

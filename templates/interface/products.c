@@ -1,4 +1,5 @@
-// Sums of products by the engine of contractions, in place of a phase of loops: what the package's _contractions.py says.
+// Sums of products by the engine of contractions, in place of a phase of loops: what the package's _contractions.py
+// says.
 
 #include "operation.h"
 

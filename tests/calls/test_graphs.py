@@ -226,7 +226,7 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
     ("change", "line"),
     [
         (lambda g: g.pop("graph"), "$: the key 'graph' is missing"),
-        (lambda g: g.update(graph=[]), "$.graph: the graph holds no operation; one is expected"),
+        (lambda g: g.update(graph=[]), "$.graph: the graph has no operation; one is expected"),
         (lambda g: g.update(graph={}), "$.graph: a list is expected, not {}"),
         (lambda g: first(g).pop("attrs"), "$.graph[0]: the key 'attrs' is missing"),
         (lambda g: first(g).update(kind=7), "$.graph[0].kind: a string is expected, not 7"),
@@ -266,7 +266,7 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
         (put("layout_type", "opaque"), "$.graph[0].inputs[0].layout_type: an opaque layout is known to oneDNN alone; "
          "dump the graph before it is compiled"),
         (put("id", 1), "$.graph[0].inputs[1].id: 1 is the id of another input of another shape or type"),
-        (put("shape", [1, 5, 6, 3], "outputs"), "$.graph[0].outputs[0].shape: [1, 5, 6, 3], but by the spec "
+        (put("shape", [1, 5, 6, 3], "outputs"), "$.graph[0].outputs[0].shape: [1, 5, 6, 3], but the spec of "
          "Convolution gives [1, 5, 6, 2]"),
         (put("stride", [60, 12, 1, 1], "outputs"), "$.graph[0].outputs[0].stride: with [60, 12, 1, 1] cells of the "
          "output share memory"),
@@ -287,13 +287,13 @@ def test_an_unknown_operation_is_refused_with_a_suggestion(refused: Callable[...
 
 def test_several_operations_are_named(refused: Callable[..., str]) -> None:
     line = refused("convolution_relu", lambda graph: None)
-    assert line.startswith("$.graph: the graph holds 2 operations (Convolution, ReLU), and one is run")
+    assert line.startswith("$.graph: the graph has 2 operations (Convolution, ReLU), but only one can run")
 
 
 def test_an_unknown_input_shape_asks_for_data(refused: Callable[..., str]) -> None:
     line = refused("convolution_unknown", lambda graph: None)
     shape = "$.graph[0].inputs[0].shape"
-    assert line == f"{shape}: the shape of src is unknown; give its data with --data FILE.npz (key 'src')"
+    assert line == f"{shape}: the shape of src is unknown; pass its data with --data FILE.npz (key 'src')"
 
 
 def test_an_unknown_stated_shape_asks_for_data(refused: Callable[..., str]) -> None:
@@ -335,8 +335,8 @@ def test_a_file_that_is_not_there_or_is_no_text_is_refused(run: Run, tmp_path: P
     ("arrays", "line"),
     [
         ({"sauce": np.zeros(1, np.float32)}, "there is no input 'sauce'; there are 0, 1, 2, bias, src, weights"),
-        ({"src": np.zeros((1, 5, 6, 4))}, "src is float64, and in the graph f32"),
-        ({"src": np.zeros((2, 2), np.float32)}, "src has the shape (2, 2), and in the graph (1, 5, 6, 4)"),
+        ({"src": np.zeros((1, 5, 6, 4))}, "src is float64, but the graph says f32"),
+        ({"src": np.zeros((2, 2), np.float32)}, "src has the shape (2, 2), but the graph says (1, 5, 6, 4)"),
     ],
 )
 def test_data_that_does_not_fit_the_graph_is_refused(

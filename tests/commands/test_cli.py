@@ -91,6 +91,15 @@ def test_explain_takes_a_call_as_text(opwright: Command) -> None:
     assert re.search(r"padding in front \(PB\) = \[1, 1\]   spec/onednn_graph/_common.yaml:\d+", out)
 
 
+def test_explain_prints_how_an_operation_may_be_split(opwright: Command) -> None:
+    code, out, _ = opwright("explain", "Convolution", "--sharding")
+    assert code == 0
+    assert "g: groups: cuts src along C" in " ".join(out.split())
+    code, told, _ = opwright("explain", "convolution", "--sharding", "--json")
+    assert [row["letter"] for row in json.loads(told) if row["kind"] == "whole"] == ["k"]
+    assert opwright("explain", "Convolutio", "--sharding")[0] != 0
+
+
 def test_explain_prints_the_table_of_schedules(opwright: Command) -> None:
     code, out, _ = opwright("explain", "--schedules")
     assert code == 0

@@ -90,6 +90,8 @@ def test_a_graph_refuses_what_a_call_refuses() -> None:
 
 # Calls that are refused: the rule, the argument, and the call.
 SPARSE = torch.ones(2, 2).to_sparse()
+QUANTISED = torch._empty_affine_quantized([2, 2], scale=0.1, zero_point=0, dtype=torch.qint8)
+LAST = torch.ones(1, 3, 5, 5).to(memory_format=torch.channels_last)
 REFUSED = {
     "a sparse tensor": ("src-device", "src", lambda call: call.relu(SPARSE)),
     "tensors of two devices": ("device", "src_0", lambda call: call.add(torch.ones(2), torch.ones(2, device="meta"))),
@@ -97,6 +99,24 @@ REFUSED = {
     "a complex tensor": ("dtypes", "src", lambda call: call.relu(torch.ones(2, dtype=torch.complex64))),
     "mixed data types": ("dtypes", "weights", lambda call: call.mat_mul(torch.ones(2, 2), torch.ones(2, 2).half())),
     "shapes that do not fit": ("src_1-shape", "src_1", lambda call: call.add(torch.ones(2, 3), torch.ones(2, 4))),
+    "a quantised tensor": ("src-device", "src", lambda call: call.relu(QUANTISED)),
+    "a memory format of other axes": (
+        "weights-shape",
+        "weights",
+        lambda call: call.convolution(
+            LAST, torch.ones(4, 3, 2, 2), dilations=[1, 1], data_format="NXC", weights_format="OIX", **STEPS
+        ),
+    ),
+    "a tangent of forward mode": (
+        "src-tangent",
+        "src",
+        lambda call: torch.func.jvp(call.relu, (torch.ones(2),), (torch.ones(2),)),
+    ),
+    "a gradient that is missing": (
+        "src-gradient",
+        "src",
+        lambda call: call.static_transpose(torch.ones(2, 2, requires_grad=True), order=[1, 0]),
+    ),
     "no tensor at all": ("src-kind", "src", lambda call: call.concat([], axis=0)),
     "data of no tensor": ("dtypes", "src", lambda call: call.relu(torch.ones(2, dtype=torch.float64, device="meta"))),
 }

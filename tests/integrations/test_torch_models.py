@@ -193,6 +193,15 @@ CALLS: dict[str, Callable[[], Any]] = {
     "_softmax": lambda: torch.softmax(SQUARE, 0),
     "_log_softmax": lambda: torch.log_softmax(SQUARE, -1),
     "gelu": lambda: functional.gelu(SQUARE, approximate="tanh"),
+    "tanh": lambda: torch.tanh(SQUARE),
+    "tanh_backward": lambda: torch.ops.aten.tanh_backward(SQUARE, SQUARE / 2),
+    "exp": lambda: torch.exp(SQUARE),
+    "log": lambda: torch.log(SQUARE + 1),
+    "sqrt": lambda: torch.sqrt(SQUARE),
+    "mish": lambda: functional.mish(SQUARE),
+    "mish_backward": lambda: torch.ops.aten.mish_backward(SQUARE, SQUARE - 1),
+    "softplus": lambda: functional.softplus(SQUARE * 30 - 20, beta=2),
+    "softplus_backward": lambda: torch.ops.aten.softplus_backward(SQUARE, SQUARE * 30 - 20, 1.5, 20),
     "gelu_backward": lambda: torch.ops.aten.gelu_backward(SQUARE, SQUARE * 2),
 }  # fmt: skip
 

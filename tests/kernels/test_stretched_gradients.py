@@ -18,7 +18,7 @@ from opwright.oracle.step_sample import samples
 from support.package import package
 from support.spec_packages import quick_compiler
 
-FOLDER = Path(__file__).parents[2] / "examples" / "gradients"
+FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph" / "gradients"
 DRAWN = np.random.default_rng(11)
 
 

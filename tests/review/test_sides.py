@@ -104,7 +104,7 @@ def test_a_clone_without_the_main_line_has_no_base(
     git(here, "branch", "--quiet", "-D", "main")
     assert cli.main(["diff"]) == 2
     assert "no commit to compare with" in capsys.readouterr().err
-    assert "or name BASE, as git:HEAD^" in said
+    assert "or name BASE, for example git:HEAD^" in said
 
 
 def test_a_spec_that_is_only_deleted_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]):

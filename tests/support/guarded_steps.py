@@ -1,7 +1,7 @@
 """Kernels of steps between pages that nobody may touch, with undefined behaviour ending the process.
 
 In: a seed, how many specs, how many calls of each, an instruction set. Half of the specs are those of tests/data, the
-others are random ones, of steps and of products. Out: the calls that were right; the last one printed to stderr is the
+others are random ones, of steps, of products and of convolutions. Out: the calls that were right; the last one printed to stderr is the
 one that crashed.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from opwright.oracle.run_steps import compute_steps
 
-from . import random_contractions
+from . import random_contractions, random_convolutions
 from .generated import rng
 from .guarded import Guarded, guarded
 from .package import package
@@ -45,7 +45,7 @@ def bordering(array: Any, random: np.random.Generator) -> Any:
 
 
 def drawn(random: np.random.Generator, count: int) -> dict[str, str]:
-    """Texts of specs: of tests/data, of random steps, and of sums of products."""
+    """Texts of specs: of tests/data, of random steps, of sums of products, and of convolutions solved for any side."""
     paths = sorted([*(DATA / "formulas").glob("*.yaml"), *(DATA / "steps").glob("*.yaml")])
     texts = {
         paths[at].name: paths[at].read_text(encoding="utf-8") for at in random.permutation(len(paths))[: count // 2]
@@ -55,6 +55,11 @@ def drawn(random: np.random.Generator, count: int) -> dict[str, str]:
         draft, library = accepted(random, family=steps)
         drafts.setdefault(library.ops[0].function, draft)
     products = count - count // 2 - count // 4
+    windows = products // 2
+    for n in range(windows):
+        solved = random_convolutions.SOLVED[int(random.integers(len(random_convolutions.SOLVED)))]
+        texts[f"window_{n}.yaml"] = random_convolutions.draw(random, f"Window{n}", solved).text
+    products -= windows
     texts |= {f"product_{n}.yaml": random_contractions.draw(random, f"Product{n}").text for n in range(products)}
     return texts | texts_of(drafts.values())
 

@@ -55,7 +55,7 @@ class Caller:
         return items[int(self.rng.integers(len(items)))]
 
     def legal(self, count: int) -> Iterator[Drawn]:
-        """Up to so many legal calls; fewer where legal ones are rare."""
+        """Up to `number` legal calls; fewer if legal ones are rare."""
         made = 0
         for attempt in range(TRIES):
             drawn = self.draw(tame=attempt % 3 == 0)

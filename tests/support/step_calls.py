@@ -59,7 +59,7 @@ class StepCaller:
         return bool(self.rng.random() < share)
 
     def legal(self, count: int) -> Iterator[StepCall]:
-        """Up to so many legal calls; fewer where legal ones are rare."""
+        """Up to `number` legal calls; fewer if legal ones are rare."""
         made = 0
         for attempt in range(TRIES):
             call = self.draw(tame=attempt % 3 == 0)
@@ -238,7 +238,7 @@ class StepCaller:
         return [self.viewed(part) for part in np.split(self.cells(dtype, shape), cuts, at)]
 
     def order(self, tensor: Tensor, values: Mapping[str, Any]) -> list[str]:
-        """The axes that an array has, in the order of its layout."""
+        """The axes of an array, in the order of its layout."""
         order = list(tensor.dims)
         if tensor.layout is not None:
             word = values[tensor.layout]

@@ -73,12 +73,12 @@ def _weights(asked: Problem) -> np.ndarray:
 
 
 def _spanned(asked: Problem) -> torch.Tensor:
-    """The big side padded, or cut, to exactly the cells that taps can reach: no padding is left for PyTorch."""
+    """The big side padded or cropped to exactly the cells that taps can reach, so that PyTorch needs no padding."""
     return _window(_tensor(asked.big), [(-axis.begin, axis.span) for axis in asked.axes])
 
 
 def _window(tensor: torch.Tensor, cells: list[tuple[int, int]]) -> torch.Tensor:
-    """For each spatial axis `size` cells from `start` on, of a tensor that zeros surround on all sides."""
+    """For each spatial axis `size` cells from `start` on, of a tensor surrounded by zeros."""
     import torch.nn.functional as nn
 
     margins: list[int] = []

@@ -49,7 +49,7 @@ static void abs_backward_f32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float diff_src_room_[512];
             float * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-            float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             float diff_dst_room_[512];

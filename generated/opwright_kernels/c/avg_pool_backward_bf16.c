@@ -326,7 +326,7 @@ static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);

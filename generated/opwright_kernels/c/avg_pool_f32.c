@@ -293,7 +293,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                     const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -307,7 +307,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                     const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -424,7 +424,7 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -438,7 +438,7 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -527,7 +527,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
                         opwright_bf16 gamma_room_[512];
                         const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         opwright_bf16 src_room_[512];
@@ -548,7 +548,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 running_mean_room_[512];
             opwright_bf16 * running_mean_first_ = running_mean + c * running_mean_C;
-            opwright_bf16 *restrict running_mean_row_ = running_mean_C == 1 ? running_mean_first_ : running_mean_room_;
+            opwright_bf16 *restrict running_mean_row_ = opwright_place_bf16(running_mean_first_, running_mean_C, n_, total_, running_mean_room_);
             const float same_0_ = (float)momentum;
             opwright_bf16 mean_room_[512];
             const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + c * mean_C, mean_C, n_, mean_room_);
@@ -563,7 +563,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 running_variance_room_[512];
             opwright_bf16 * running_variance_first_ = running_variance + c * running_variance_C;
-            opwright_bf16 *restrict running_variance_row_ = running_variance_C == 1 ? running_variance_first_ : running_variance_room_;
+            opwright_bf16 *restrict running_variance_row_ = opwright_place_bf16(running_variance_first_, running_variance_C, n_, total_, running_variance_room_);
             const float same_0_ = (float)momentum;
             opwright_bf16 variance_room_[512];
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
@@ -578,7 +578,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 batch_mean_room_[512];
             opwright_bf16 * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            opwright_bf16 *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            opwright_bf16 *restrict batch_mean_row_ = opwright_place_bf16(batch_mean_first_, batch_mean_C, n_, total_, batch_mean_room_);
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 batch_mean_row_[i_] = opwright_to_bf16(batch_mean_sum__row_[i_]);
@@ -589,7 +589,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 batch_variance_room_[512];
             opwright_bf16 * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            opwright_bf16 *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            opwright_bf16 *restrict batch_variance_row_ = opwright_place_bf16(batch_variance_first_, batch_variance_C, n_, total_, batch_variance_room_);
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 batch_variance_row_[i_] = opwright_to_bf16(batch_variance_sum__row_[i_]);

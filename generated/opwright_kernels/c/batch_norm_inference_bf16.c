@@ -70,7 +70,7 @@ static void batch_norm_inference_bf16_0_x(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
                 const float same_0_ = opwright_from_bf16(gamma[c * gamma_C]);
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
@@ -146,7 +146,7 @@ static void batch_norm_inference_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
                 opwright_bf16 gamma_room_[512];
                 const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                 opwright_bf16 src_room_[512];

@@ -397,7 +397,7 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                        opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
                         opwright_bf16 gamma_room_[512];
                         const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -423,7 +423,7 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 diff_gamma_room_[512];
                 opwright_bf16 * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
-                opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
@@ -436,7 +436,7 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 diff_beta_room_[512];
                 opwright_bf16 * diff_beta_first_ = diff_beta + c * diff_beta_C;
-                opwright_bf16 *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+                opwright_bf16 *restrict diff_beta_row_ = opwright_place_bf16(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);

@@ -421,7 +421,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_gamma_room_[512];
                 float * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
-                float *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                float *restrict diff_gamma_row_ = opwright_place_f32(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
@@ -434,7 +434,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_beta_room_[512];
                 float * diff_beta_first_ = diff_beta + c * diff_beta_C;
-                float *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+                float *restrict diff_beta_row_ = opwright_place_f32(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_beta_row_[i_] = diff_beta_sum__row_[i_];

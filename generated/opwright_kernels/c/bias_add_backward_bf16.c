@@ -235,7 +235,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 diff_bias_room_[512];
             opwright_bf16 * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            opwright_bf16 *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            opwright_bf16 *restrict diff_bias_row_ = opwright_place_bf16(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
             const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_bias_row_[i_] = opwright_to_bf16(diff_bias_sum__row_[i_]);

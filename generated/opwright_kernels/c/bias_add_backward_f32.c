@@ -235,7 +235,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            float *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
             const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 diff_bias_row_[i_] = diff_bias_sum__row_[i_];

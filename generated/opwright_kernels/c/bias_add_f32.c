@@ -60,7 +60,7 @@ static void bias_add_f32_0_x(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 const float same_0_ = bias[c * bias_C];
@@ -126,7 +126,7 @@ static void bias_add_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                 float bias_room_[512];

@@ -533,7 +533,7 @@ static void dropout_f32_s64_s64_f32_f32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             const int64_t *restrict word_row_ = word + (x - begin_);
             const double same_0_ = 4294967295.0 * opwright_minimum(opwright_maximum((double)probability[0], 0.0), 1.0);
             float src_room_[512];

@@ -96,12 +96,8 @@ static void dynamic_dequantize_s8_f16_u8_f16_0_a(void *context_, int64_t part_)
             }
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
-                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = dst_sum__row_[i_];
-                }
-                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -195,12 +191,8 @@ static void dynamic_dequantize_s8_f16_u8_f16_0_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
-                float wide_[512];
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = dst_sum__row_[i_];
-                }
-                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

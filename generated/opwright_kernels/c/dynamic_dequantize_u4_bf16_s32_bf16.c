@@ -98,7 +98,7 @@ static void dynamic_dequantize_u4_bf16_s32_bf16_0_a(void *context_, int64_t part
                 const int64_t n_ = opwright_min(block_, end_ - a);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_A_step_, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
@@ -199,7 +199,7 @@ static void dynamic_dequantize_u4_bf16_s32_bf16_0_c(void *context_, int64_t part
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);

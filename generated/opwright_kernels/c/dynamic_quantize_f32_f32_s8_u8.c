@@ -68,7 +68,7 @@ static void dynamic_quantize_f32_f32_s8_u8_0_a(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - a);
                 uint8_t dst_room_[512];
                 uint8_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                uint8_t *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                uint8_t *restrict dst_row_ = opwright_place_u8(dst_first_, dst_A_step_, n_, total_, dst_room_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 const float same_0_ = scales[c * scales_C];
@@ -146,7 +146,7 @@ static void dynamic_quantize_f32_f32_s8_u8_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 uint8_t dst_room_[512];
                 uint8_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                uint8_t *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                uint8_t *restrict dst_row_ = opwright_place_u8(dst_first_, dst_C, n_, total_, dst_room_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
                 float scales_room_[512];

@@ -119,7 +119,7 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             opwright_bf16 diff_src_room_[512];
             opwright_bf16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
             opwright_bf16 diff_dst_room_[512];
             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
             const float *restrict level_row_ = level + (x - begin_);

@@ -56,7 +56,7 @@ static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - a);
                 int32_t dst_room_[512];
                 int32_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                int32_t *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                int32_t *restrict dst_row_ = opwright_place_s32(dst_first_, dst_A_step_, n_, total_, dst_room_);
                 const int64_t same_0_ = c;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_s32_of_s64(same_0_);
@@ -121,7 +121,7 @@ static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 int32_t dst_room_[512];
                 int32_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                int32_t *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                int32_t *restrict dst_row_ = opwright_place_s32(dst_first_, dst_C, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_s32_of_s64(c + i_);
                 }

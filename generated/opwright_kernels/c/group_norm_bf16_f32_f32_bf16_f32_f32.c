@@ -527,7 +527,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float mean_room_[512];
                 float * mean_first_ = mean + (n * mean_N + g * mean_G);
-                float *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
+                float *restrict mean_row_ = opwright_place_f32(mean_first_, mean_G, n_, total_, mean_room_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     mean_row_[i_] = mean_sum__row_[i_];
@@ -540,7 +540,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float variance_room_[512];
                 float * variance_first_ = variance + (n * variance_N + g * variance_G);
-                float *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
+                float *restrict variance_row_ = opwright_place_f32(variance_first_, variance_G, n_, total_, variance_room_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     variance_row_[i_] = variance_sum__row_[i_];
@@ -731,16 +731,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         }
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 total[g] += total_of_g_k_[g * k_end_0_ + k];
             }
-        }
-        for (int64_t g = 0; g < G; ++g) {
             mean_sum_[g] = total[g] / ((float)C / (float)G * (float)X_cells_);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 mean_sum__for_g_k_[g * k_end_0_ + k] = mean_sum_[g];
             }
@@ -882,19 +876,11 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         }
         for (int64_t g = 0; g < G; ++g) {
             spread[g] = 0.0f;
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 spread[g] += spread_of_g_k_[g * k_end_0_ + k];
             }
-        }
-        for (int64_t g = 0; g < G; ++g) {
             variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 shared_0__for_g_k_[g * k_end_0_ + k] = shared_0_[g];
             }

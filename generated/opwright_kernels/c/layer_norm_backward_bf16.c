@@ -954,7 +954,7 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_B_step_, n_, total_, diff_src_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                     opwright_bf16 diff_dst_room_[512];
@@ -1007,7 +1007,7 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 diff_gamma_room_[512];
                 opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_step_, n_, total_, diff_gamma_room_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
@@ -1020,7 +1020,7 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 diff_beta_room_[512];
                 opwright_bf16 * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                opwright_bf16 *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
+                opwright_bf16 *restrict diff_beta_row_ = opwright_place_bf16(diff_beta_first_, diff_beta_C_step_, n_, total_, diff_beta_room_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);

@@ -1003,7 +1003,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_gamma_room_[512];
                 float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                float *restrict diff_gamma_row_ = opwright_place_f32(diff_gamma_first_, diff_gamma_C_step_, n_, total_, diff_gamma_room_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
@@ -1016,7 +1016,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_3_c(void *co
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_beta_room_[512];
                 float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
+                float *restrict diff_beta_row_ = opwright_place_f32(diff_beta_first_, diff_beta_C_step_, n_, total_, diff_beta_room_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_beta_row_[i_] = diff_beta_sum__row_[i_];

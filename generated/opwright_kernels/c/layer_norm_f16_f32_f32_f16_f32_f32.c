@@ -513,7 +513,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 float mean_room_[512];
                 float * mean_first_ = mean + (mean_B_b_at_ + b * mean_B_step_);
-                float *restrict mean_row_ = mean_B_step_ == 1 ? mean_first_ : mean_room_;
+                float *restrict mean_row_ = opwright_place_f32(mean_first_, mean_B_step_, n_, total_, mean_room_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     mean_row_[i_] = mean_sum__row_[i_];
@@ -526,7 +526,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 float variance_room_[512];
                 float * variance_first_ = variance + (variance_B_b_at_ + b * variance_B_step_);
-                float *restrict variance_row_ = variance_B_step_ == 1 ? variance_first_ : variance_room_;
+                float *restrict variance_row_ = opwright_place_f32(variance_first_, variance_B_step_, n_, total_, variance_room_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     variance_row_[i_] = variance_sum__row_[i_];

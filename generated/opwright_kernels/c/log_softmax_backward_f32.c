@@ -189,7 +189,7 @@ static void log_softmax_backward_f32_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float diff_src_room_[512];
                     float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                    float *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_A_step_, n_, total_, diff_src_room_);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float dst_room_[512];

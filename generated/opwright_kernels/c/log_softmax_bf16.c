@@ -292,7 +292,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_A_step_, n_, total_, dst_room_);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);

@@ -419,7 +419,7 @@ static void mat_mul_bf16_bf16_bf16_f32_1_n(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - n);
                 float dst_room_[512];
                 float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-                float *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_N, n_, total_, dst_room_);
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_bf16 bias_room_[512];
                 const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, n_, bias_room_);

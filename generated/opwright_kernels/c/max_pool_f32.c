@@ -175,7 +175,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = dst_sum__row_[i_];
@@ -290,7 +290,7 @@ static void max_pool_f32_0_o(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - o_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = dst_sum__row_[i_];

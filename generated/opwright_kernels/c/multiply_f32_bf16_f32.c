@@ -49,7 +49,7 @@ static void multiply_f32_bf16_f32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             float src_0_room_[512];
             const float *restrict src_0_row_ = opwright_row_f32(src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
             opwright_bf16 src_1_room_[512];

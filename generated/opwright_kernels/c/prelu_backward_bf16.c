@@ -359,7 +359,7 @@ static void prelu_backward_bf16_2_i(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_w_, n_, total_, diff_src_room_);
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
@@ -425,7 +425,7 @@ static void prelu_backward_bf16_2_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -492,7 +492,7 @@ static void prelu_backward_bf16_3_diff_slope_X_(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
                 opwright_bf16 diff_slope_room_[512];
                 opwright_bf16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_bf16 *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
+                opwright_bf16 *restrict diff_slope_row_ = opwright_place_bf16(diff_slope_first_, diff_slope_X_w_, n_, total_, diff_slope_room_);
                 const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_slope_row_[i_] = opwright_to_bf16(diff_slope_sum__row_[i_]);
@@ -558,7 +558,7 @@ static void prelu_backward_bf16_3_diff_slope_C_(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
                 opwright_bf16 diff_slope_room_[512];
                 opwright_bf16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_bf16 *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
+                opwright_bf16 *restrict diff_slope_row_ = opwright_place_bf16(diff_slope_first_, diff_slope_C, n_, total_, diff_slope_room_);
                 float diff_slope_sum__room_[512];
                 const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

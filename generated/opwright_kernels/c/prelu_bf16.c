@@ -86,7 +86,7 @@ static void prelu_bf16_0_i(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_w_, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
@@ -179,7 +179,7 @@ static void prelu_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);

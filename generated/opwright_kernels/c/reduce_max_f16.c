@@ -183,12 +183,8 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
         }
         for (int64_t k = begin_; k < end_; k += block_) {
             const int64_t n_ = opwright_min(block_, end_ - k);
-            float wide_[512];
             const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = dst_sum__row_[i_];
-            }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
+            opwright_put_wide_f16(dst_sum__row_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
         }
     }
 }

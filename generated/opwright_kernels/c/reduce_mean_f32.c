@@ -232,7 +232,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - k);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            float *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_K_step_, n_, total_, dst_room_);
             const float *restrict total_row_ = total + (k - begin_);
             const float same_0_ = (float)R_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -229,7 +229,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - k);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            float *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_K_step_, n_, total_, dst_room_);
             const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 dst_row_[i_] = dst_sum__row_[i_];

@@ -278,7 +278,7 @@ static void rms_norm_bf16_f32_bf16_0_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_bf16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_B_step_, n_, total_, dst_room_);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);

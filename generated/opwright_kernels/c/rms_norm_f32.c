@@ -278,7 +278,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     float dst_room_[512];
                     float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    float *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_B_step_, n_, total_, dst_room_);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);

@@ -53,7 +53,7 @@ static void select_boolean_bf16_bf16_bf16_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
             uint8_t cond_room_[512];
             const uint8_t *restrict cond_row_ = opwright_row_boolean(cond + (cond_X_x_at_ + x * cond_X_step_), cond_X_step_, n_, cond_room_);
             opwright_bf16 src_0_room_[512];

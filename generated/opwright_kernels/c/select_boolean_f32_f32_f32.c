@@ -53,7 +53,7 @@ static void select_boolean_f32_f32_f32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             uint8_t cond_room_[512];
             const uint8_t *restrict cond_row_ = opwright_row_boolean(cond + (cond_X_x_at_ + x * cond_X_step_), cond_X_step_, n_, cond_room_);
             float src_0_room_[512];

@@ -197,7 +197,7 @@ static void soft_max_backward_bf16_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_A_step_, n_, total_, diff_src_room_);
                     opwright_bf16 dst_room_[512];
                     const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     opwright_bf16 diff_dst_room_[512];

@@ -347,7 +347,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - a);
                         float stats_room_[512];
                         float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-                        float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
+                        float *restrict stats_row_ = opwright_place_f32(stats_first_, stats_A_step_, n_, total_, stats_room_);
                         const float *restrict base_row_ = base + (a - begin_);
                         const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -584,8 +584,6 @@ static void soft_max_f16_f16_f32_0_o(void *context_, int64_t part_)
             }
             for (int64_t c = 0; c < C; ++c) {
                 shared_0_[c] = opwright_exp_f32(opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - base);
-            }
-            for (int64_t c = 0; c < C; ++c) {
                 total += shared_0_[c];
             }
             if (mode_word_ == 0) {

@@ -43,7 +43,7 @@ static void static_reshape_bf16_0_y(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - y);
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_Y_y_at_ + y * dst_Y_step_);
-            opwright_bf16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_Y_step_, n_, total_, dst_room_);
             opwright_bf16 src_room_[512];
             const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
             for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {

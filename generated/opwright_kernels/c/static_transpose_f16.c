@@ -46,7 +46,7 @@ static void static_transpose_f16_0_x(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 opwright_f16 dst_room_[512];
                 opwright_f16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-                opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                opwright_f16 *restrict dst_row_ = opwright_place_f16(dst_first_, dst_X_step_, n_, total_, dst_room_);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -49,7 +49,7 @@ static void subtract_s32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             int32_t dst_room_[512];
             int32_t * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            int32_t *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            int32_t *restrict dst_row_ = opwright_place_s32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             int32_t src_0_room_[512];
             const int32_t *restrict src_0_row_ = opwright_row_s32(src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
             int32_t src_1_room_[512];

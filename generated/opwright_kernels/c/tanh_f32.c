@@ -45,7 +45,7 @@ static void tanh_f32_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float dst_room_[512];
             float * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {

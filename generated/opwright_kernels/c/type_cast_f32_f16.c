@@ -43,13 +43,9 @@ static void type_cast_f32_f16_0_x(void *context_, int64_t part_)
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            float wide_[512];
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = src_row_[i_];
-            }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(src_row_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
         }
     }
 }

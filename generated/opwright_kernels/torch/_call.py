@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .._errors import Refusal
 from .._operation import Operation
-from .._rules import dtype_name
 from ._fake import absent, pattern, result
 from ._orders import in_memory, same_order, words_of
 from ._schema import outputs_of
-from ._tensors import NUMPY, array, dtype_of, flat, tensor
+from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
 _any_requires_grad = torch._C._any_requires_grad
+_unpack_dual: Any = forward_ad.unpack_dual
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
-_CAST = (torch.float32, torch.bfloat16, torch.float16)  # what autocast makes other types of
 
 
 def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]], tuple[list[Any], list[Any]]]:
@@ -138,8 +138,8 @@ def elsewhere(operation: Operation) -> Kernel:
     def kernel(*given: Any, **said: Any) -> Any:
         for name, value in zip(parameters, given):
             for part in flat([value]):
-                if part.device.type != "cpu" or part.layout is not torch.strided:
-                    got = f"a tensor of {part.layout} on {part.device}"
+                if part.device.type != "cpu" or part.layout is not torch.strided or part.is_quantized:
+                    got = f"a tensor of {part.dtype if part.is_quantized else part.layout} on {part.device}"
                     raise operation.refused(Refusal(f"{name}-device", name, got, "a dense tensor of the CPU"))
         kind = f"{parameters[0]}-kind"
         raise operation.refused(Refusal(kind, parameters[0], "no tensor", "at least one tensor", wrong_kind=True))
@@ -147,13 +147,15 @@ def elsewhere(operation: Operation) -> Kernel:
     return kernel
 
 
-def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
+def shortened(operation: Operation, on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
     """The kernel at the place of autograd: straight to that of the CPU where tracing asks for nothing.
 
     `recorded` is the same with its gradient noted, without the layers that PyTorch puts around it for all operators.
     """
 
     def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(operation, given)
         if (keyset & _BELOW).highestPriorityTypeId() == _CPU:
             if not (torch.is_grad_enabled() and _any_requires_grad(*given)):
                 return on_cpu(*given, **said)
@@ -164,28 +166,25 @@ def shortened(on_cpu: Kernel, recorded: Kernel | None, general: Any) -> Kernel:
     return kernel
 
 
+def _refuse_tangents(operation: Operation, given: Sequence[Any]) -> None:
+    """Operators have no derivatives of forward mode: PyTorch would take them to be 0."""
+    for info, value in zip(operation.inputs, given):
+        if any(_unpack_dual(part).tangent is not None for part in flat([value])):
+            expected = "a tensor without one: operators have gradients, but no derivatives of forward mode"
+            raise operation.refused(
+                Refusal(f"{info.parameter}-tangent", info.parameter, "a tensor with a tangent", expected)
+            )
+
+
 def autocast(operation: Operation, operator: Kernel) -> Kernel:
     """The kernel of an operator under autocast: products in the lower type, all else in f32 where types are mixed."""
     lowers = bool(operation.fast or getattr(operation, "contractions", ()))
-    rows = [set(row.items()) for _, row in operation.rows]
-    names = [info.name for info in operation.inputs]
 
     def kernel(*given: Any, **said: Any) -> Any:
         wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
         if not lowers:
-            told = {
-                (name, dtype_name(NUMPY.get(part.dtype))) for name, one in zip(names, given) for part in flat([one])
-            }
-            wanted = None if any(told <= row for row in rows) else torch.float32
+            wanted = None if has_row(operation, given) else torch.float32
         with torch.autocast("cpu", enabled=False):
-            return operator(*[_cast(value, wanted) for value in given], **said)
+            return operator(*[cast(value, wanted) for value in given], **said)
 
     return kernel
-
-
-def _cast(value: Any, dtype: torch.dtype | None) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_cast(part, dtype) for part in value]
-    if dtype is None or not isinstance(value, torch.Tensor) or value.dtype not in _CAST:
-        return value
-    return value.to(dtype)

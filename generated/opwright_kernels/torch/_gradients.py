@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,7 +17,7 @@ from .._description import Related
 from .._errors import Refusal
 from .._operation import Operation
 from ._schema import outputs_of
-from ._tensors import flat
+from ._tensors import cast, flat, has_row
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,18 @@ class Gradient:
     @property
     def seeds(self) -> tuple[str, ...]:
         return tuple(name for kind, name in self.inputs if kind == "seed")
+
+
+class Kept(NamedTuple):
+    """What the gradients that a call asks for need of it: places of outputs without gradients, of inputs whose shapes
+    count, of saved inputs and outputs, and what each saved one is.
+    """
+
+    silent: tuple[int, ...]
+    shapes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    keys: tuple[tuple[str, str], ...]
 
 
 def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]:
@@ -64,10 +76,12 @@ def gradients(operations: Sequence[Operation]) -> dict[str, dict[str, Gradient]]
 
 def _stated(forward: Operation, other: Operation, related: Related) -> Gradient | None:
     outputs = outputs_of(forward)
+    named = any(own in outputs for theirs, own in related.tensors.items() if theirs.startswith("diff_"))
     inputs = []
     for info in other.inputs:
         own = related.tensors.get(info.name, "")
-        seed = own in outputs and (related.kind == "adjoint" or info.name.startswith("diff_"))
+        seeded = info.name.startswith("diff_") if named else info.name != own
+        seed = own in outputs and (related.kind == "adjoint" or seeded)
         inputs.append(("seed" if seed else "output" if own in outputs else "input" if own else "absent", own))
     results = {own: theirs for theirs, own in related.tensors.items() if theirs in outputs_of(other)}
     return _linked(forward, other, inputs, results, related.words)
@@ -119,6 +133,7 @@ class Autograd:
         self.names, self.outputs = [info.name for info in operation.inputs], outputs_of(operation)
         self.seeded = {seed for gradient in known.values() for seed in gradient.seeds}
         self.seeded |= {operation.output} if operation.added else set()
+        self.kept: dict[tuple[int, ...], Kept] = {}  # by the places of the inputs in which a call asks for gradients
 
     def setup(
         self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Mapping[str, Any] | None = None
@@ -128,24 +143,43 @@ class Autograd:
         if not any(result.is_floating_point() for result in results):
             ctx.mark_non_differentiable(*results)
             return
-        asked = [n for n, value in enumerate(inputs) if _differentiable(value)]
+        asked = tuple([n for n, value in enumerate(inputs) if value is not None and _differentiable(value)])
+        kept = self.kept.get(asked)
+        if kept is None:
+            kept = self.kept[asked] = self.keeps(asked)
+        if kept.silent:
+            ctx.mark_non_differentiable(*[results[n] for n in kept.silent])
+        ctx.attributes = keyword_only_inputs or {}
+        ctx.shapes = {self.names[n]: _shape(inputs[n]) for n in kept.shapes}
+        for n in kept.outputs:
+            if n and _is_absent(results[n], inputs):
+                parameter = self.operation.inputs[asked[0]].parameter
+                got = f"a tensor that requires grad, in a call without the output {self.outputs[n]}"
+                expected = f"a call that returns {self.outputs[n]}, from which the gradient is computed"
+                raise self.operation.refused(Refusal(f"{parameter}-gradient", parameter, got, expected))
+        saved = [inputs[n] for n in kept.inputs] + [results[n] for n in kept.outputs]
+        ctx.counts = [len(value) if isinstance(value, (list, tuple)) else None for value in saved]
+        ctx.keys = kept.keys
+        ctx.save_for_backward(*_spread(saved))
+
+    def keeps(self, asked: tuple[int, ...]) -> Kept:
+        """What is kept of a call that asks for gradients in some inputs. A SpecError where there is none in one."""
         for n in asked:
             if self.names[n] not in self.known and self.names[n] not in self.operation.added:
                 raise self.operation.refused(lacking(self.operation, self.known, self.operation.inputs[n].parameter))
-        ctx.mark_non_differentiable(*(one for one, of in zip(results, self.outputs) if of not in self.seeded))
-        ctx.attributes = dict(keyword_only_inputs or {})
-        ctx.shapes = {name: _shape(value) for name, value in zip(self.names, inputs)}
-        used = {pair for n in asked for pair in _of(self.known, self.names[n])}
-        saved = {("input", one): value for one, value in zip(self.names, inputs) if ("input", one) in used}
-        saved |= {("output", one): value for one, value in zip(self.outputs, results) if ("output", one) in used}
-        for (kind, one), value in saved.items():
-            if kind == "output" and one != self.outputs[0] and _is_absent(value, inputs):
-                parameter = self.operation.inputs[asked[0]].parameter
-                got = f"a tensor that requires grad, in a call without the output {one}"
-                expected = f"a call that returns {one}, from which the gradient is computed"
-                raise self.operation.refused(Refusal(f"{parameter}-gradient", parameter, got, expected))
-        ctx.keys = [(key, len(value) if isinstance(value, (list, tuple)) else None) for key, value in saved.items()]
-        ctx.save_for_backward(*_spread(saved.values()))
+        used = [self.known[self.names[n]] for n in asked if self.names[n] in self.known]
+        pairs = {pair for gradient in used for pair in gradient.inputs}
+        shaped = {own for gradient in used for _, kind, own in gradient.attributes if kind == "shape"}
+        joined = {self.names[n] for n in asked} & set(getattr(self.operation, "joined", ()))
+        inputs = tuple([n for n, name in enumerate(self.names) if ("input", name) in pairs])
+        outputs = tuple([n for n, name in enumerate(self.outputs) if ("output", name) in pairs])
+        return Kept(
+            silent=tuple([n for n, name in enumerate(self.outputs) if name not in self.seeded]),
+            shapes=tuple([n for n, name in enumerate(self.names) if name in shaped | joined]),
+            inputs=inputs,
+            outputs=outputs,
+            keys=(*(("input", self.names[n]) for n in inputs), *(("output", self.outputs[n]) for n in outputs)),
+        )
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         """The gradients in the inputs; each operation that computes several is called once."""
@@ -160,7 +194,7 @@ class Autograd:
                 function = gradient.operation.function
                 if function not in made:
                     made[function] = self.results(gradient, ctx, held, seeds)
-                found.append(_fitted(made[function][gradient.results[one]], ctx.shapes[one]))
+                found.append(_fitted(made[function][gradient.results[one]], ctx.shapes.get(one)))
             else:
                 found.append(_summed(self.operation, seeds[self.operation.output], ctx.attributes, one))
         return tuple(found) if len(found) > 1 else found[0]
@@ -168,7 +202,10 @@ class Autograd:
     def results(
         self, gradient: Gradient, ctx: Any, held: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The outputs of the operation that computes a gradient, by name."""
+        """The outputs of the operation that computes a gradient, by name.
+
+        Data types that no row of it mixes are computed in f32; autograd hands each gradient on in its input's type.
+        """
         inputs = [
             seeds[name] if kind == "seed" else None if kind == "absent" else held[kind, name]
             for kind, name in gradient.inputs
@@ -177,6 +214,8 @@ class Autograd:
         for name, kind, own in gradient.attributes:
             value = list(ctx.shapes[own]) if kind == "shape" else ctx.attributes[own]
             attributes[name] = gradient.words.get(value, value) if isinstance(value, str) else value
+        if not has_row(gradient.operation, inputs):
+            inputs = [cast(value, torch.float32) for value in inputs]
         found = self.operators(gradient.operation.function)(*inputs, **attributes)
         return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
 
@@ -205,12 +244,10 @@ def recorded(asked: Autograd, kernel: Callable[..., Any]) -> Callable[..., Any] 
 
 
 def _differentiable(value: Any) -> bool:
-    parts = value if isinstance(value, (list, tuple)) else (value,)
+    if isinstance(value, torch.Tensor):
+        return value.requires_grad
+    parts = value if isinstance(value, (list, tuple)) else ()
     return any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts)
-
-
-def _of(known: Mapping[str, Gradient], name: str) -> set[tuple[str, str]]:
-    return set(known[name].inputs) if name in known else set()
 
 
 def _shape(value: Any) -> Any:
@@ -225,7 +262,10 @@ def _spread(values: Iterable[Any]) -> list[Any]:
 
 def _gathered(ctx: Any) -> dict[tuple[str, str], Any]:
     left = iter(ctx.saved_tensors)
-    return {key: next(left) if count is None else [next(left) for _ in range(count)] for key, count in ctx.keys}
+    return {
+        key: next(left) if count is None else [next(left) for _ in range(count)]
+        for key, count in zip(ctx.keys, ctx.counts)
+    }
 
 
 def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:

@@ -15,6 +15,8 @@ import torch
 from .._arrays import Array
 from .._dtypes import BITS, DTYPES
 from .._errors import Refusal
+from .._operation import Operation
+from .._rules import dtype_name
 
 # By NumPy's name of a data type, PyTorch's own; four bits have none with memory of its own.
 TORCH: dict[str, torch.dtype] = {
@@ -26,6 +28,7 @@ NUMPY: dict[torch.dtype, np.dtype[Any]] = {found: DTYPES[name] for name, found i
 # Of the types that PyTorch does not hand to NumPy: whole numbers of as many bits, as PyTorch and as NumPy call them.
 _WHOLE = {1: (torch.uint8, np.dtype(np.uint8)), 2: (torch.int16, np.dtype(np.int16))}
 _VIEWED = {kind: (_WHOLE[dtype.itemsize][0], dtype) for kind, dtype in NUMPY.items() if dtype in BITS}
+_CAST = (torch.float32, torch.bfloat16, torch.float16)  # what is made other types of
 _HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.items() if dtype in BITS}
 
 
@@ -78,3 +81,22 @@ def flat(values: Sequence[Any]) -> list[torch.Tensor]:
     """All tensors among the inputs of a call."""
     parts = [part for value in values for part in (value if isinstance(value, (list, tuple)) else (value,))]
     return [part for part in parts if isinstance(part, torch.Tensor)]
+
+
+def has_row(operation: Operation, inputs: Sequence[Any]) -> bool:
+    """Whether an operation has a row of the data types that its inputs have."""
+    told = {
+        (info.name, dtype_name(NUMPY.get(part.dtype)))
+        for info, one in zip(operation.inputs, inputs)
+        for part in flat([one])
+    }
+    return any(told <= row.items() for _, row in operation.rows)
+
+
+def cast(value: Any, dtype: torch.dtype | None) -> Any:
+    """A tensor of f32, bf16 or f16, or a list of such, in another of these types; all else, and for None, as it is."""
+    if isinstance(value, (list, tuple)):
+        return [cast(part, dtype) for part in value]
+    if dtype is None or not isinstance(value, torch.Tensor) or value.dtype not in _CAST:
+        return value
+    return value.to(dtype)

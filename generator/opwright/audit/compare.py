@@ -1,7 +1,7 @@
-"""Holds what a page says against a spec, field by field.
+"""Compares a page with a spec, field by field.
 
-In: an operation and a page. Out: findings, in the order of the spec's fields. A finding never rests on the wording of
-a ruling: a contradiction is ruled when a discrepancy of the operation lists its field under `concerns`.
+In: an operation and a page. Out: findings, in the order of the spec's fields. Findings do not depend on the wording of
+a ruling: a contradiction is ruled if a discrepancy of the operation lists its field under `concerns`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .identify import identify, misdescribed, spec_facts
 from .page import Page
 from .sentences import extent, sentences
 
-# The facts of an attribute, and the columns that a page gives them in.
+# The facts of an attribute, and the columns of a page that state them.
 FIELDS = {
     "type": ("type", "values"),
     "min": ("values",),
@@ -31,7 +31,7 @@ FIELDS = {
 
 
 def audit(op: Op, page: Page) -> tuple[Finding, ...]:
-    """Every field that the page and the spec can be compared in."""
+    """Compare every field that the page and the spec share."""
     parts = (attributes, arguments, arrangements, sentences, dtypes, prose)
     return tuple(_ruled(op, finding) for finding in chain.from_iterable(part(op, page) for part in parts))
 
@@ -59,7 +59,7 @@ def _covers(path: str, field: str) -> bool:
 
 
 def attributes(op: Op, page: Page) -> Iterator[Finding]:
-    """The attributes of the page's table, and those that it leaves out."""
+    """The attributes in the page's table, and those missing from it."""
     said = facts.attributes(page)
     yield from _headers("attributes", said, op.at.key("attributes"))
     found = identify(said.rows, op)
@@ -82,10 +82,10 @@ def attributes(op: Op, page: Page) -> Iterator[Finding]:
 
 
 def _headers(field: str, said: facts.Rows, spec_at: Mark) -> Iterator[Finding]:
-    """A finding for every table whose header lost words: its columns are then told by what they hold."""
+    """A finding for every table whose header lost words: its columns are then identified by their content."""
     for table in said.damaged:
         header = " | ".join(cell.text or "\u2026" for cell in table.header)
-        note = "the header is cut; the columns are told apart by what they hold"
+        note = "the header is cut; the columns were identified by their content"
         yield Finding("lost", field, f"header: {header}", "", table.at, spec_at, note)
 
 
@@ -94,7 +94,7 @@ def _named(field: str, row: facts.Row, spec_at: Mark, name: str, how: str) -> Fi
 
 
 def _missing(field: str, required: bool, page: Page, spec_at: Mark, listed: bool) -> Finding:
-    """What the spec has and the page does not list: a contradiction where it makes the page's own calls illegal."""
+    """An entry of the spec that the page does not list: a contradiction if it makes the page's own calls illegal."""
     status = "contradiction" if required and listed else "silent"
     return Finding(
         status, field, "", "required" if required else "optional", page.at, spec_at, "the page does not list it"
@@ -123,7 +123,7 @@ def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:
 
 
 def _description(row: facts.Row, attribute: Attribute, op: Op) -> Iterator[Finding]:
-    """A description that is that of another attribute."""
+    """A finding for the description of another attribute."""
     other = misdescribed(row, attribute, op)
     if other is not None:
         field, said = f"attributes.{attribute.name}.summary", row.cells["description"]
@@ -132,7 +132,7 @@ def _description(row: facts.Row, attribute: Attribute, op: Op) -> Iterator[Findi
 
 
 def _differing(page: str, spec: str, attribute: Attribute) -> tuple[str, ...]:
-    """The page's words that the spec does not have, aliases being the spec's own; else the spec's that are missing."""
+    """The page's words that the spec lacks (aliases count as the spec's); else the spec's words that the page lacks."""
     means = {alias: allowed.value for allowed in attribute.values or () for alias in allowed.aliases}
     there = [means.get(word, word) for word in page.split()]
     return tuple(word for word in there if word not in spec.split()) or tuple(w for w in spec.split() if w not in there)
@@ -163,7 +163,7 @@ def arguments(op: Op, page: Page) -> Iterator[Finding]:
 
 
 def _index_of(row: facts.Row, tensors: Sequence[Tensor]) -> int | None:
-    """Which tensor a row is of: the one of its name, or where that is lost the one of its index."""
+    """The tensor of a row: by name, or by index if the name is lost."""
     if row.name:
         named = tensors_of(row.name.casefold().partition("(")[0])
         return next((n for n, tensor in enumerate(tensors) if tensor.name in named), None)
@@ -187,7 +187,7 @@ def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterato
 
 
 def arrangements(op: Op, page: Page) -> Iterator[Finding]:
-    """The shapes of tensors that a page gives for each word of a layout attribute, against every arrangement."""
+    """Compare the shapes that a page gives for each word of a layout attribute with every arrangement."""
     for side, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
         for tensor in tensors:
             if tensor.arrangements and tensor.layout:
@@ -272,7 +272,7 @@ def _dtype_row(
     named = len(said.header) == len(set(said.header)) and set(said.header) <= set(order)
     names = said.header if named and said.header else tuple(order)
     field, text = f"dtypes.{said.dtypes[0]}", " | ".join(said.dtypes)
-    note = "" if said.inside else "the row stands outside the table"
+    note = "" if said.inside else "the row is outside the table"
     if len(said.dtypes) != len(names):
         status = "contradiction" if len(said.dtypes) > len(names) else "lost"
         yield Finding(status, field, text, f"{len(names)} tensors: {', '.join(names)}", said.at, at, note, said.dtypes)
@@ -294,7 +294,7 @@ def _dtype_row(
 
 
 def prose(op: Op, page: Page) -> Iterator[Finding]:
-    """Formulas that the page lost: in its sentences, and in tables that are neither of attributes nor of arguments."""
+    """Formulas that the page lost: in its sentences, and in tables other than those of attributes and arguments."""
     for text in facts.gaps(page):
         if not facts.SHAPE.search(text.text) and text.holes:
             words = [

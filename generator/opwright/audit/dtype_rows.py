@@ -1,6 +1,6 @@
-"""Rows of data types that say several at once: columns of several tensors, cells of several types.
+"""Rows of data types that combine several rows: columns of several tensors, cells of several types.
 
-In: a row as the page has it, and the rows of the spec. Out: whether the two can be of one another, as findings.
+In: a row as the page has it, and the rows of the spec. Out: findings that say whether the two match.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .finding import Finding
 
 
 def tensors_of(column: str) -> tuple[str, ...]:
-    """The tensors that a column is of: `Src / Dst` is of two, `Src_i` of any of the arrays of src."""
+    """The tensors of a column: `Src / Dst` has two, `Src_i` has each array of src."""
     return tuple(name.strip().removesuffix("_i") for name in column.split("/"))
 
 
 def says_several(said: DtypeRow, tensors: Sequence[str]) -> bool:
-    """Whether a column is of several tensors or of none, or a cell of several types."""
+    """Whether a column has several tensors or none, or a cell several types."""
     strange = all(said.header) and not set(said.header) <= set(tensors)
     return strange or any("," in cell for cell in said.dtypes)
 
 
 def several(said: DtypeRow, rows: Sequence[Mapping[str, str]], at: Mark) -> Iterator[Finding]:
-    """It agrees if every type of each cell stands in a row of the spec that fits the others."""
+    """The row agrees if each type of each cell occurs in a row of the spec that fits the other cells."""
     types = [tuple(re.split(r",\s*", cell)) for cell in said.dtypes]
     columns = [[name for name in tensors_of(column) if name in rows[0]] for column in said.header]
     if len(types) != len(columns):

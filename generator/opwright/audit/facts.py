@@ -1,7 +1,7 @@
-"""What a page says: its rows of attributes, arguments and data types, and the sentences that state shapes.
+"""The facts on a page: its rows of attributes, arguments and data types, and the sentences that state shapes.
 
-In: a Page. Out: facts in the spec's own words (`s64[]`, a least value, a default), each with the cell it was read in.
-Nothing here knows what is right.
+In: a Page. Out: facts in the spec's terms (`s64[]`, a minimum, a default), each with its cell.
+Nothing here judges whether they are right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The name that the row gives, in the spec's spelling; empty where the page lost it."""
+        """The name in the row, in the spec's spelling; empty if the page lost it."""
         return self.cells["name"].text
 
 
@@ -62,7 +62,7 @@ def attributes(page: Page) -> Rows:
 
 
 def arguments(page: Page, side: str) -> Rows:
-    """The rows of the inputs or the outputs: the text above a table says which, else the first table has the inputs."""
+    """The rows of inputs or outputs: the text above a table decides, else the first table has the inputs."""
     found: list[Table] = []
     for nth, (table, above) in enumerate((t, a) for t, a in page.tables() if kind_of(t) == "arguments"):
         said = re.search(r"\b(input|output)s?\W*$", above, re.IGNORECASE)
@@ -78,7 +78,7 @@ def _rows(tables: Sequence[Table], shape: Sequence[str]) -> Rows:
 
 @dataclass(frozen=True)
 class DtypeRow:
-    """A row of data types; `header` has the tensor of each, as far as the page says."""
+    """A row of data types; `header` has the tensor of each, where the page names it."""
 
     dtypes: tuple[str, ...]
     header: tuple[str, ...]
@@ -91,7 +91,7 @@ def dtype_tables(page: Page) -> list[Table]:
 
 
 def dtype_rows(page: Page) -> list[DtypeRow]:
-    """The rows of data types, and those that fell out of their table."""
+    """The rows of data types, and those that the page lost from their table."""
     rows: list[DtypeRow] = []
     for table in dtype_tables(page):
         header = tuple(cell.text.casefold() for cell in table.header)
@@ -106,7 +106,7 @@ def dtype_rows(page: Page) -> list[DtypeRow]:
 
 
 def attribute_facts(row: Row) -> dict[str, str | None]:
-    """type, min, values, default and required of an attribute; None for what its row does not say.
+    """type, min, values, default and required of an attribute; None for facts that its row lacks.
 
     values is a list of words, separated by a space.
     """
@@ -131,7 +131,7 @@ def _words(given: str) -> str | None:
 
 
 def _minimum(given: str, type_: str | None) -> str | None:
-    """The least legal value; a real number that is positive has none."""
+    """The minimum legal value; None for a positive real number."""
     found = next((minimum for mark, minimum in MINIMA if mark.search(given.casefold())), None)
     return None if found == "1" and (type_ or "").startswith("f32") else found
 
@@ -149,7 +149,7 @@ def _default(given: str) -> str | None:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a tensor as a page gives it for one word of a layout attribute; None where it is lost."""
+    """The shape of a tensor on a page for one word of a layout attribute; None if it is lost."""
 
     word: str
     extents: tuple[str, ...] | None
@@ -166,7 +166,7 @@ def shapes(page: Page) -> list[Shape]:
 
 
 def other_tables(page: Page) -> Iterator[Table]:
-    """The tables of neither attributes nor arguments nor data types."""
+    """The tables other than those of attributes, arguments and data types."""
     return (table for table, _ in page.tables() if kind_of(table) == "other")
 
 

@@ -1,4 +1,4 @@
-"""What comes out of holding a page against a spec: one finding per field."""
+"""The result of comparing a page with a spec: one finding per field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATUSES = ("agree", "contradiction", "ruled", "silent", "lost")
 
 @dataclass(frozen=True)
 class Finding:
-    """One field, what the page and the spec say of it, and where."""
+    """One field: its value on the page and in the spec, and their places."""
 
     status: str
     field: str

@@ -1,7 +1,7 @@
-"""From a file to a `Page`: the form is found out from the text, and the form's reader called.
+"""From a file to a `Page`: detect the format of the text and call its reader.
 
-In: a path or a text of a stranger. Out: a Page, or PageError. Sizes are bounded; what a parser cannot digest
-makes a poorer page, never a crash.
+In: a path or an untrusted text. Out: a Page, or PageError. Sizes are bounded; text that a parser cannot read
+makes a less complete page, never a crash.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FORMS = {
 
 
 def form_of(lines: list[Line]) -> str:
-    """rst, markdown or scraped: by the pipe tables, if any, and whether a row of theirs stands on one line."""
+    """rst, markdown or scraped: by the pipe tables, if any, and whether their rows are on one line."""
     above = ""
     for line in lines:
         if markdown.is_separator(line.text):

@@ -32,7 +32,7 @@ def read(original: Original) -> Iterator[Block]:
 
 
 def _tags(soup: Tag) -> Iterator[Tag]:
-    """Tables and the innermost blocks of text, in order; each part of the page is looked at once."""
+    """Tables and the innermost blocks of text, in order; each part of the page is visited once."""
     from bs4 import Tag
 
     stack = [soup]

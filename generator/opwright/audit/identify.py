@@ -1,7 +1,7 @@
-"""Which attribute of a spec each row of a page's table is of.
+"""Matches the rows of a page's table with the attributes of a spec.
 
-A row with a name is of the attribute of that name. The rows whose names the page lost are matched to the attributes
-that are left, in order: of all ways that keep both orders, the one in which the rows' contents fit best.
+A row with a name belongs to the attribute of that name. Rows without a name are matched with the remaining attributes
+so that both orders are preserved and the rows' contents fit best.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import facts
 
 Match = tuple[facts.Row, Attribute | None, str]
 
-# Words that descriptions use for what a part of an attribute's name says.
+# Words that descriptions use for a part of an attribute's name.
 MEANS = {
     "begin": ("front", "top", "left", "begin", "before"),
     "end": ("back", "bottom", "right", "end", "after"),
@@ -31,7 +31,7 @@ MAX_ROWS = 100
 
 
 def spec_facts(attribute: Attribute) -> dict[str, str | None]:
-    """What the spec says of an attribute, in the words of facts.attribute_facts."""
+    """The spec's facts of an attribute, in the terms of facts.attribute_facts."""
     return {
         "type": attribute.type,
         "min": None if attribute.min is None else str(attribute.min),
@@ -61,7 +61,7 @@ def identify(rows: Sequence[facts.Row], op: Op) -> list[Match]:
 
 
 def _score(row: facts.Row, attribute: Attribute, holds: dict[str, str | None]) -> float:
-    """How well a row fits: facts that agree or not, and what its description mentions."""
+    """How well a row fits: by facts that agree or disagree, and by its description."""
     told = facts.attribute_facts(row)
     score = 1.0
     for field, spec in holds.items():
@@ -79,14 +79,14 @@ def _mentions(row: facts.Row, attribute: Attribute) -> list[bool]:
 
 
 def misdescribed(row: facts.Row, attribute: Attribute, op: Op) -> Attribute | None:
-    """The attribute that the description of a row is of, where it does not fit the row's own."""
+    """The attribute that a row's description fits, if it does not fit the row's own attribute."""
     if all(_mentions(row, attribute)):
         return None
     return next((other for other in op.attributes if all(_mentions(row, other))), None)
 
 
 def _aligned(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """The attribute of each row: both keep their order, either may be left out, and the sum of scores is greatest."""
+    """The attribute of each row, by an alignment in order with gaps on both sides that maximises the sum of scores."""
     rows, columns = len(scores), len(scores[0]) if scores else 0
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for r in range(rows - 1, -1, -1):

@@ -1,6 +1,6 @@
-"""The tables that a page of an operation has, and how to tell their cells apart by content.
+"""The kinds of tables on a page of an operation, and how to identify their cells by content.
 
-A cell's place is not enough: pages lose cells, and with them the places of those behind.
+The position of a cell is not enough: a page that loses a cell shifts those after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPTIONAL = re.compile(r"required|optional|yes|no", re.IGNORECASE)
 INDEX = re.compile(r"\d{1,3}")
 FREE = re.compile(r".*", re.DOTALL)
 
-# What a column holds, and the words that its header may have, the most telling first.
+# The columns, and the words that their headers may have, the most specific first.
 COLUMNS = {
     "name": (NAME, ("attribute name", "argument name", "attribute", "argument", "name")),
     "description": (FREE, ("description",)),
@@ -33,13 +33,13 @@ SHAPES = {"attributes": ATTRIBUTES, "arguments": ARGUMENTS}
 
 
 def dtype_words(text: str) -> list[str]:
-    """The data types of a text that says nothing else; none where it says more."""
+    """The data types of a text that consists of nothing else; none if it says more."""
     words = text.replace("|", " ").replace(",", " ").split()
     return words if words and all(DTYPE.fullmatch(word) for word in words) else []
 
 
 def kind_of(table: Table) -> str:
-    """attributes, arguments, dtypes or other: by the header, or by what the rows hold where that is lost."""
+    """attributes, arguments, dtypes or other: by the header, or by the content of the rows if the header is lost."""
     header = " ".join(cell.text.casefold() for cell in table.header)
     cells = [cell.text for row in table.rows for cell in row if not cell.lost]
     if cells and all(map(dtype_words, cells)):
@@ -70,14 +70,14 @@ def header_is_whole(header: Sequence[Cell]) -> bool:
 
 
 def columns_of(table: Table, shape: Sequence[str]) -> Sequence[str]:
-    """The columns of a table in their order: as its header says, or the usual ones where it is damaged."""
+    """The columns of a table in order: from its header, or the usual ones if it is damaged."""
     named = [column_of(cell.text) for cell in table.header]
     said = [column for column in named if column is not None]
     return said if len(said) == len(named) == len(shape) and set(said) == set(shape) else shape
 
 
 def align(cells: Sequence[Cell], columns: Sequence[str]) -> dict[str, Cell]:
-    """Each column's cell of a row. A cell that is lost without a trace is found out by what the others hold."""
+    """The cell of each column of a row. A cell that was lost without a trace is inferred from the others."""
     place = cells[0].at
     if len(cells) == len(columns) and all(
         c.lost or _fit(c.text, column) > 0 for c, column in zip(cells, columns, strict=True)

@@ -17,7 +17,7 @@ SEPARATOR = re.compile(r"\|?(:?-+:?\|)+(:?-+:?)?")
 
 
 def is_separator(line: str) -> bool:
-    """Whether a line is the one between the header and the rows of a pipe table."""
+    """Whether a line separates the header from the rows of a pipe table."""
     return bool(SEPARATOR.fullmatch("".join(line.split())))
 
 

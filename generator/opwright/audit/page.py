@@ -1,6 +1,6 @@
-"""A published page, whatever the form it was found in: texts and tables, each with its place in the file.
+"""A published page in any format: texts and tables, each with its place in the file.
 
-Nothing here knows an operation. A cell without text is one that the page has lost; in a text `HOLE` stands where
+Nothing here knows an operation. A cell without text is lost; in a text `HOLE` marks where
 the page has lost a formula.
 """
 
@@ -16,7 +16,7 @@ from ..language.source import Mark
 HOLE = "\u2026"
 MAX_TEXT = 4000
 
-# Markup, and what is left of it. Every repetition is bounded, so that no text takes more than linear time.
+# Markup, and its replacement. Every repetition is bounded, so that matching takes linear time.
 MARKUP = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -45,7 +45,7 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table; without text it is lost."""
+    """A cell of a table; lost if it has no text."""
 
     text: str
     at: Mark
@@ -70,7 +70,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; rows may be shorter than the header where cells were lost without a trace."""
+    """A table; rows are shorter than the header if cells were lost without a trace."""
 
     header: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -82,7 +82,7 @@ Block = Text | Table
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it was read."""
+    """A page after reading."""
 
     file: str
     form: str
@@ -97,7 +97,7 @@ class Page:
         return (block for block in self.blocks if isinstance(block, Text))
 
     def tables(self) -> Iterator[tuple[Table, str]]:
-        """Every table, with the text that stands above it."""
+        """Every table, with the text above it."""
         above = ""
         for block in self.blocks:
             if isinstance(block, Table):
@@ -108,7 +108,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Original:
-    """The text of a page as found; turns offsets into places."""
+    """The original text of a page; turns offsets into places."""
 
     file: str
     text: str
@@ -122,7 +122,7 @@ class Original:
         return Mark(self.file, line, offset - self.starts[line - 1] + 1)
 
     def find(self, words: str, offset: int) -> Mark:
-        """Where the first of some words stands, near behind an offset."""
+        """The place of the first of some words shortly after an offset."""
         word = next(iter(words.split()), "")
         found = self.text.find(word, offset, offset + MAX_TEXT) if word else -1
         return self.mark(max(found, offset))

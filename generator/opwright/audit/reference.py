@@ -1,8 +1,8 @@
-"""A reference page that this project has printed, held against the one that it prints today, block by block.
+"""Compares a reference page that this project printed with the one that it prints now, block by block.
 
-In: an operation, a page, and the reference page of today. Out: findings for every row and every paragraph of either.
-Both pages were read by the same readers, so that the form of neither matters. What a page of this project says is known
-word for word: a cell that differs is a contradiction, what is gone is silent, what came is a contradiction.
+In: an operation, a page, and the current reference page. Out: findings for every row and every paragraph of either.
+The same readers read both pages, so their format does not matter. The words of our own pages are known exactly:
+a cell that differs is a contradiction, a removed entry is silent, an added one is a contradiction.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .finding import Finding
 from .forms import read
 from .page import Cell, Page, Table, Text
 
-# The sections whose rows are entries of the spec, and what these are called there.
+# The sections whose rows are entries of the spec, and the key of those entries.
 ENTRIES = {name: name for name in ("attributes", "inputs", "outputs", "dtypes")} | {"rules": "constraints"}
-SUMMARY = "summary"  # what stands above the first section
+SUMMARY = "summary"  # the part above the first section
 
 
 @dataclass(frozen=True)
 class Section:
-    """What stands below one heading."""
+    """The blocks below one heading."""
 
     name: str
     at: Mark
@@ -37,21 +37,21 @@ class Section:
 
 
 def today(op: Op, library: Library, project: Project) -> Page:
-    """The reference page of an operation as it is printed today."""
+    """The current reference page of an operation."""
     outputs = render.outputs(library, project.templates, project.spec.relative_to(project.root).as_posix())
     path = f"docs/{op.function}.md"
     return read(render.tidy(path, outputs[path].text(render.environment(project.templates))), path)
 
 
 def is_reference(page: Page, now: Page) -> bool:
-    """Whether a page is one of ours: most tables of today's have a table there with the same header."""
+    """Whether a page is one of ours: most tables of the current page have a table there with the same header."""
     theirs = {_header(table) for table, _ in page.tables()}
     ours = [_header(table) for table, _ in now.tables()]
     return 2 * sum(header in theirs for header in ours) > len(ours)
 
 
 def against(op: Op, page: Page, now: Page) -> tuple[Finding, ...]:
-    """Every row and paragraph of a reference page against today's."""
+    """Compare every row and paragraph of a reference page with the current one."""
     theirs, ours = _sections(page), _sections(now)
     found: list[Finding] = []
     for name, section in ours.items():
@@ -112,7 +112,7 @@ def _texts(op: Op, theirs: Section, ours: Section) -> Iterator[Finding]:
             wanted = expected[c + n] if c + n < d else ""
             status = "agree" if action == "equal" else "contradiction" if there else "silent"
             said_there, at = (there.text, there.at) if there else ("", theirs.at)
-            note = "" if wanted else "today's page does not say it"
+            note = "" if wanted else "the current page does not say it"
             yield Finding(status, field, said_there, wanted, at, op.at, note if there else "the page does not say it")
 
 
@@ -163,7 +163,7 @@ def _said(row: Sequence[Cell]) -> str:
 
 
 def _key_columns(table: Table) -> Sequence[int]:
-    """The columns that tell the rows of a table apart: that of names, else as many of the first as it takes."""
+    """The columns that identify a row: the names, else as many of the first columns as needed."""
     header = _header(table)
     maximum = max((len(row) for row in table.rows), default=1)
     named = [[header.index("name")]] if "name" in header else []
@@ -176,7 +176,7 @@ def _key(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str, ...]:
 
 
 def _at(op: Op, entries: str, key: Sequence[str]) -> Mark:
-    """Where the spec has the entry of a row."""
+    """The place of a row's entry in the spec."""
     found = {
         "attributes": {str(attribute.name): attribute.at for attribute in op.attributes},
         "constraints": {str(constraint.id): constraint.at for constraint in op.constraints},

@@ -1,6 +1,6 @@
 """Findings as text, as a table for a terminal, or as JSON.
 
-What a page says is a stranger's text: it was made printable when it was read, and no markup in it is interpreted.
+The text of a page is untrusted: it was made printable when it was read, and no markup in it is interpreted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_SHOWN = 300
 
 @dataclass(frozen=True)
 class Audited:
-    """A page, the operation it was held against, and what came out."""
+    """A page, the operation that it was compared with, and the findings."""
 
     page: Page
     op: str
@@ -59,7 +59,7 @@ def _said(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def text(audited: Audited, everything: bool = False) -> str:
-    """What is printed where no terminal is."""
+    """The report as plain text."""
     lines: list[str] = []
     for finding in audited.shown(everything):
         lines.append(f"{finding.status:13}  {finding.field}   {audited.op}   {finding.page_at}   {finding.spec_at}")
@@ -68,7 +68,7 @@ def text(audited: Audited, everything: bool = False) -> str:
 
 
 def print_table(console: Console, audited: Audited, everything: bool = False) -> None:
-    """The same on a terminal."""
+    """The report on a terminal."""
     table = Table(title=Text(audited.title), title_justify="left", expand=True)
     for column in ("status", "field", "what is said", "where"):
         table.add_column(column, overflow="fold")
@@ -82,7 +82,7 @@ def print_table(console: Console, audited: Audited, everything: bool = False) ->
 
 
 def as_json(pages: Sequence[Audited]) -> str:
-    """All findings, those that agree included."""
+    """All findings, including those that agree."""
     return json.dumps({"pages": [_page(audited) for audited in pages]}, indent=2, ensure_ascii=False)
 
 

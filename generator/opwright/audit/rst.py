@@ -1,7 +1,7 @@
-"""reStructuredText to blocks. docutils parses the tables; the rest of a page needs no more than its paragraphs.
+"""reStructuredText to blocks. docutils parses the tables; of the rest only the paragraphs are needed.
 
-The document as a whole is not handed to docutils: a published page cites roles, directives and files that only its
-own project has, and a page from a stranger must not make this program read files.
+docutils does not get the whole document: a published page cites roles, directives and files that only its
+own project has, and an untrusted page must not make this program read files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIRECTIVE = re.compile(r"\s*\.\.(\s|$)|\s*:\w+:\s*$")
 NOTE = re.compile(
     r"\s*(\.\. (note|warning|important|attention|seealso|tip|hint)::|[@\\]note\b|\*\*Note\*\*)\s*", re.IGNORECASE
 )
-# Of a table: docutils takes time for every corner of a grid.
+# Limits of a table: docutils takes time for every corner of a grid.
 MAX_LINES = 500
 MAX_AREA = 1_000_000
 MAX_CORNERS = 20
@@ -50,7 +50,7 @@ def _table(lines: list[Line], at: int, original: Original) -> tuple[int, Block |
 
 
 def _again(lines: list[Line], original: Original) -> list[Line]:
-    """The lines of a table that docutils refuses, set anew from its words."""
+    """The lines of a table that docutils refuses, laid out again from its words."""
     start, last = lines[0].offset, lines[-1]
     return [
         Line(line.text, line.offset + start)
@@ -60,7 +60,7 @@ def _again(lines: list[Line], original: Original) -> list[Line]:
 
 
 def _parsed(lines: list[Line], original: Original) -> Table | None:
-    """The table of some lines as docutils reads it; None where it does not."""
+    """The table that docutils reads from some lines; None if it refuses them."""
     from docutils.parsers.rst.tableparser import GridTableParser, SimpleTableParser, TableMarkupError
     from docutils.statemachine import StringList
 
@@ -105,7 +105,7 @@ def _text(lines: list[Line], at: int, original: Original) -> tuple[int, Block | 
 
 
 def _starts(line: str) -> bool:
-    """Whether a line starts a block of its own, whatever stands above it."""
+    """Whether a line starts a block of its own, whatever is above it."""
     return is_border(line) or bool(NOTE.match(line) or DIRECTIVE.match(line))
 
 

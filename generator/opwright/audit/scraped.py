@@ -1,7 +1,7 @@
 """Text scraped from a rendered page, to blocks.
 
-Such text keeps a table's pipes but gives every cell a line of its own, indented; a row starts in the first column.
-Formulas and links are gone: a gap between two lines of a sentence is all that is left of them, and `HOLE` marks it.
+Such text has a table's pipes, but each cell is on an indented line of its own; a row starts in the first column.
+Formulas and links are lost: only a gap between two lines of a sentence remains, and `HOLE` marks it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from .markdown import is_separator
 from .page import HOLE, Block, Cell, Line, Original, Table, Text, plain
 
-GOES_ON = re.compile(r" \S|[.,;:)]")  # how a line starts that continues a sentence after a lost formula
+GOES_ON = re.compile(r" \S|[.,;:)]")  # the start of a line that continues a sentence after a lost formula
 
 
 def read(lines: list[Line], original: Original) -> Iterator[Block]:
@@ -35,7 +35,7 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
 
 
 def _header(lines: list[Line], least: int, separator: int, columns: int) -> int:
-    """The line where a table's header starts: that of its first cell."""
+    """The line of the first cell of a table's header."""
     pipes = 0
     for n in range(separator - 1, least - 1, -1):
         pipes += lines[n].text.count("|")
@@ -45,7 +45,7 @@ def _header(lines: list[Line], least: int, separator: int, columns: int) -> int:
 
 
 def _end(lines: list[Line], start: int, stop: int, columns: int) -> int:
-    """The line behind a table's last row: text that ends with no pipe, where a row would start or one is complete."""
+    """The line after a table's last row: text without a final pipe where a row would start or is complete."""
     pipes, gap = 0, False
     for n in range(start, stop):
         text = lines[n].text
@@ -67,7 +67,7 @@ def _rows(lines: list[Line], original: Original) -> list[tuple[Cell, ...]]:
 
 
 def _cells(row: list[Line], original: Original) -> tuple[Cell, ...]:
-    """The cells of a row; empty ones at its end are no cells but its border."""
+    """The cells of a row; empty ones at its end are its border."""
     cells: list[Cell] = []
     raw, offset = "", row[0].offset
     for line in row:
@@ -83,7 +83,7 @@ def _cells(row: list[Line], original: Original) -> tuple[Cell, ...]:
 
 
 def _texts(lines: list[Line], original: Original) -> Iterator[Text]:
-    """Paragraphs; those that lost formulas are put together again, with the holes marked."""
+    """Paragraphs; parts around lost formulas are rejoined, with the holes marked."""
     said, start, gap = "", 0, False
     for line in lines:
         text = line.text

@@ -1,8 +1,8 @@
-"""The sentences of a page that state rules: what divides what, which source of a shape wins, what is ignored.
+"""The sentences of a page that state rules: divisibility, which source of a shape wins, what is ignored.
 
-In: an operation and a page. Out: findings. What a sentence must say is read off the structure of the spec, never off
-its prose: a shape that an input and an attribute state, a padding whose cases do not use the pads. A sentence that this
-reader cannot follow tells nothing, and then its field is silent.
+In: an operation and a page. Out: findings. The expected statement follows from the structure of the spec, never from
+its prose: a shape stated by an input and an attribute, or a padding whose cases do not use the pads. A sentence that
+this reader cannot parse is ignored, and its field is silent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..language.source import Mark, SpecInvalid
 from .finding import Finding
 from .page import HOLE, Page
 
-# Names of sizes that pages use, where they are not the specs' own.
+# Names of sizes on pages that differ from those of the specs.
 ROLES = {"spatial_shape": "kernel_spatial", "kernel_shape": "kernel_spatial"}
 END = re.compile(r"(?<=[.:;!?]) +")
 NEGATED = re.compile(r"\b(not|never|no longer|need not|neither|nor|cannot)\b|n't\b", re.IGNORECASE)
@@ -42,14 +42,14 @@ TENSOR = re.compile(r"\b(?:diff_?)?(?:src|dst|weights|bias)(?:[_ ]shape)?\b")
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of a page, and where its paragraph starts."""
+    """One sentence of a page, and the start of its paragraph."""
 
     text: str
     at: Mark
 
 
 def sentences(op: Op, page: Page) -> Iterator[Finding]:
-    """All rules that sentences state."""
+    """Findings for all rules stated in sentences."""
     said = [Sentence(part, text.at) for text in page.texts if not text.heading for part in END.split(text.text)]
     yield from divisions(op, page, said)
     yield from precedence(op, page, said)
@@ -57,11 +57,11 @@ def sentences(op: Op, page: Page) -> Iterator[Finding]:
     yield from operands(op, said)
 
 
-# What must be divisible by what.
+# Divisibility.
 
 
 def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
-    """The sentences about division against the constraints, and the constraints of which there is none."""
+    """Compare sentences about division with the constraints; also find constraints without a sentence."""
     by_formula = {c.expr.tree: c for c in op.constraints if c.expr is not None}
     told: set[str] = set()
     for sentence in said:
@@ -92,7 +92,7 @@ def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]
 
 
 def _dividing(op: Op, divisor: str) -> Iterator[Constraint]:
-    """The constraints by which a size must be divisible by an attribute."""
+    """The constraints that make a size a multiple of an attribute."""
     for constraint in op.constraints:
         if constraint.argument == divisor and constraint.expr and re.fullmatch(r"\w+ % \w+ == 0", constraint.expr.text):
             yield constraint
@@ -104,7 +104,7 @@ def _division(status: str, constraint: Constraint, said: str, sentence: Sentence
 
 
 def extent(text: str, op: Op) -> Expr | None:
-    """An extent in the spec's symbols; None where it is no expression."""
+    """An extent in the spec's symbols; None if it is not an expression."""
     symbols = {role: dim.symbol for role, dim in op.dims.items()}
     symbols |= {str(attribute.name): attribute.symbol or "" for attribute in op.attributes}
     symbols |= {word: symbols[role] for word, role in ROLES.items() if role in symbols}
@@ -118,7 +118,7 @@ def extent(text: str, op: Op) -> Expr | None:
 
 
 def precedence(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
-    """A shape that an input and an attribute both state: the input wins, and one of the two is needed."""
+    """Sentences about a shape stated by both an input and an attribute: the input wins, and one is required."""
     for tensor in op.inputs:
         for attribute in op.attributes:
             if tensor.shape_of and tensor.shape_of == attribute.shape_of:
@@ -144,7 +144,7 @@ def _precedence(tensor: Tensor, attribute: Attribute, page: Page, said: Sequence
 
 
 def _input_wins(text: str) -> bool:
-    """Whether a sentence has the input win over the attribute."""
+    """Whether a sentence says that the input wins over the attribute."""
     verb = LOSES.search(text) or WINS.search(text)
     if verb is None:
         return False
@@ -161,11 +161,11 @@ def _one_is_needed(text: str) -> bool:
     )
 
 
-# What is ignored under which word of an attribute.
+# Attributes that are ignored for some words of another attribute.
 
 
 def ignored(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
-    """The attributes that count for some words of another one only, as pads do for `none` of auto_pad."""
+    """Sentences about attributes used for some words of another one only, as pads are for `none` of auto_pad."""
     for chooser in op.attributes:
         uses = _uses(op, str(chooser.name))
         about = [s for s in said if re.search(rf"\b{chooser.name}\b", s.text)]
@@ -181,7 +181,7 @@ def ignored(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
 
 
 def _uses(op: Op, chooser: str) -> Mapping[str, set[str]]:
-    """The attributes that the cases of values use, with the words for which they do; those of every word left out."""
+    """The attributes used in cases of values, with the words that use them; those used for every word are left out."""
     symbols = {attribute.symbol or str(attribute.name): str(attribute.name) for attribute in op.attributes}
     uses: dict[str, set[str]] = {}
     cases = [let.cases for let in op.lets.values() if let.by == chooser]
@@ -194,18 +194,18 @@ def _uses(op: Op, chooser: str) -> Mapping[str, set[str]]:
 
 
 def _ignores(text: str, words: set[str], using: set[str]) -> bool:
-    """Whether a sentence has something ignored for just the words that do not use it."""
+    """Whether a sentence says that something is ignored for exactly the words that do not use it."""
     says, denied = (IGNORED.search(text), NEGATED.search(text))
     ignores = bool(says) != bool(denied) if says or USED.search(text) else False
     named = {word for word in words if re.search(rf"\b{word}\b", text)}
     return ignores and (not named or named == words - using)
 
 
-# What goes in and what comes out.
+# Inputs and outputs.
 
 
 def operands(op: Op, said: Sequence[Sentence]) -> Iterator[Finding]:
-    """`takes a, b and optional c and computes d`, as far as the page still has the names."""
+    """The sentence `takes a, b and optional c and computes d`, if the page still has the names."""
     for sentence in said:
         found = OPERANDS.search(sentence.text)
         if found is None:

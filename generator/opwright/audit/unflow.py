@@ -1,7 +1,7 @@
-"""Puts the line breaks back that a page has lost.
+"""Restores the line breaks that a page has lost.
 
-In: a text in which headings, tables and notes run on in one line. Out: lines as they would have been written, each
-with the offset in the original where it starts. What marks the structure survives such a loss: the borders of grid
+In: a text in which headings, tables and notes run on in one line. Out: the restored lines, each
+with its offset in the original. The marks of the structure survive such a loss: the borders of grid
 tables, the rules of simple tables and headings, the separators of pipe tables.
 """
 
@@ -29,14 +29,14 @@ MAX_COLUMNS = 20
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a line: a word, or the text between two pipes."""
+    """A piece of a line: a word, or the text between two pipes."""
 
     text: str
     offset: int
 
 
 def is_flat(text: str) -> bool:
-    """Whether a table's border, rule or separator stands next to other text: the sign of lost line breaks."""
+    """Whether a table's border, rule or separator is next to other text: the sign of lost line breaks."""
     return any(found[0].strip() != line.strip() for line in text.split("\n") for found in TABLE.finditer(line))
 
 
@@ -57,7 +57,7 @@ def _lines(text: str) -> Iterator[Line]:
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Line]:
-    """Running text, a line for each comment and note in it."""
+    """Running text, with a line for each comment and note in it."""
     cuts = [start, *(found.start() for found in PART.finditer(text, start, end) if found.start() > start), end]
     for here, there in itertools.pairwise(cuts):
         if text[here:there].strip():
@@ -65,7 +65,7 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Line]:
 
 
 def _heading(text: str, at: int, found: re.Match[str], size: int | None = None) -> tuple[int, int, list[Line]]:
-    """A heading is as long as its underline: that many characters before it, or the whole words of so many."""
+    """A heading has the length of its underline: that many characters before it, or the words of that length."""
     size = size or len(found[0])
     before = text[at : found.start()].rstrip()
     title = before[-size:]
@@ -76,7 +76,7 @@ def _heading(text: str, at: int, found: re.Match[str], size: int | None = None) 
 
 
 def _grid(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line]]:
-    """A grid table: between two borders stand lines of as many cells as the border has columns."""
+    """A grid table: lines between two borders have one cell per column of the border."""
     columns = found[0].count("+") - 1
     borders = [found]
     between: list[list[list[Piece]]] = []
@@ -97,13 +97,13 @@ def _grid(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line
 
 
 def _split(text: str, start: int, end: int) -> list[Piece]:
-    """The stretches between the pipes that stand alone."""
+    """The pieces between pipes that are words of their own."""
     cuts = [start - 1, *(found.start() for found in re.compile(r"(?<!\S)\|(?!\S)").finditer(text, start, end)), end]
     return [Piece(text[a + 1 : b].strip(), a + 1) for a, b in itertools.pairwise(cuts)]
 
 
 def _simple(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line]]:
-    """A simple table: three rules alike, but for the underline of a heading before the first."""
+    """A simple table: three equal rules, except for the underline of a heading before the first."""
     rules = [found, *itertools.islice(re.compile(GROUP).finditer(text, found.end()), 2)]
     widths = [[len(group) for group in rule[0].split()] for rule in rules]
     if (
@@ -125,12 +125,12 @@ def _simple(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Li
 
 
 def _units(text: str, start: int, end: int) -> list[Piece]:
-    """The words of a stretch; a word may be a role or a literal with spaces in it."""
+    """The words of a piece; a word may be a role or a literal that contains spaces."""
     return [Piece(found[0], found.start()) for found in UNIT.finditer(text, start, end)]
 
 
 def _shape(header: Sequence[Piece], body: Sequence[Piece], columns: int) -> Sequence[str]:
-    """The columns of a table, from words whose cells are not known yet."""
+    """The columns of a table, from words not yet assigned to cells."""
     if body and all(kinds.DTYPE.fullmatch(plain(unit.text)) for unit in body):
         return ("dtype",) * columns
     said = " ".join(unit.text for unit in header).casefold()
@@ -139,7 +139,7 @@ def _shape(header: Sequence[Piece], body: Sequence[Piece], columns: int) -> Sequ
 
 
 def _header_row(units: Sequence[Piece], shape: Sequence[str]) -> list[Piece]:
-    """The header's cells: its words are known, so a missing or cut one is found out."""
+    """The header's cells: its words are known, so a missing or cut one is detected."""
     rest = list(units)
     row: list[Piece] = []
     for column in shape:
@@ -150,7 +150,7 @@ def _header_row(units: Sequence[Piece], shape: Sequence[str]) -> list[Piece]:
 
 
 def _header_size(words: Sequence[str], column: str) -> int:
-    """How many of the words make the header of a column; a cut one counts as one."""
+    """How many of the words form the header of a column; a cut one counts as one."""
     for name in kinds.COLUMNS[column][1]:
         if list(words[: len(name.split())]) == name.split():
             return len(name.split())
@@ -170,7 +170,7 @@ def _body_rows(units: Sequence[Piece], shape: Sequence[str]) -> Iterator[list[Pi
 
 
 def _argument(row: Sequence[Piece]) -> list[Piece]:
-    """index, name and optionality of an argument, told apart by what they look like."""
+    """index, name and optionality of an argument, identified by their form."""
     cells = {column: Piece("", row[0].offset) for column in kinds.ARGUMENTS}
     for unit in row:
         said = plain(unit.text)
@@ -181,7 +181,7 @@ def _argument(row: Sequence[Piece]) -> list[Piece]:
 
 
 def _attribute(row: Sequence[Piece]) -> list[Piece]:
-    """name, description, type, values and optionality: the type is a known word, and splits what is free text."""
+    """name, description, type, values and optionality: the type is a known word that splits the free text."""
     *inner, optional = row
     named = bool(inner) and bool(kinds.NAME.fullmatch(plain(inner[0].text)))
     typed = next(
@@ -204,7 +204,7 @@ def _written(rows: Sequence[Sequence[Piece]], rules: Sequence[int]) -> list[Line
 
 
 def _pipes(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Line]]:
-    """A pipe table: as many cells before its separator as that has columns, and rows of them behind it."""
+    """A pipe table: a header before its separator with one cell per column, and rows after it."""
     columns = min(len(re.findall("-+", found[0])), MAX_COLUMNS)
     fenced = text[found.end() :].lstrip().startswith("|")
     before = _split(text, at, found.start())[:-1]
@@ -223,7 +223,7 @@ def _pipes(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Lin
 
 
 def _last_phrase(piece: Piece) -> Piece:
-    """The words at the end of a text that a table's first header cell would say."""
+    """The words at the end of a text that belong to a table's first header cell."""
     said = piece.text.casefold()
     known = [words for _, names in kinds.COLUMNS.values() for words in names if said.endswith(words)]
     size = len(max(known, key=len)) if known else len(piece.text.split()[-1]) if piece.text else 0
@@ -231,7 +231,7 @@ def _last_phrase(piece: Piece) -> Piece:
 
 
 def _fenced_rows(pieces: Sequence[Piece], columns: int) -> tuple[list[Sequence[Piece]], int]:
-    """Rows that start and end with a pipe: between two of them stands nothing."""
+    """Rows that start and end with a pipe: nothing is between two of them."""
     rows: list[Sequence[Piece]] = []
     at = 0
     while at + columns + 1 < len(pieces) and not pieces[at].text:

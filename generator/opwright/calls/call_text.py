@@ -1,8 +1,8 @@
-"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`. An input that is
-joined from several arrays takes a list of tensors: `concat([f32[1,2], f32[1,3]], axis=1)`.
+"""Reads and writes a call as text: `conv(src f32[1,4,4,8], strides=[1,1], auto_pad="same_lower")`. A variadic
+input takes a list of tensors: `concat([f32[1,2], f32[1,3]], axis=1)`.
 
-In: text from anywhere. Out: a `CallText` of plain values, or a UsageError that says where it stops to make sense. The
-text is parsed, never evaluated; whether the names exist is not asked.
+In: untrusted text. Out: a `CallText` of plain values, or a UsageError with the position of the error. The
+text is parsed, never evaluated; names are not checked here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TensorText:
 
 @dataclass(frozen=True)
 class ListText:
-    """`[f32[1,2], f32[1,3]]`: the arrays that an input is joined from."""
+    """`[f32[1,2], f32[1,3]]`: the arrays of a variadic input."""
 
     parts: tuple[TensorText, ...]
 
@@ -52,12 +52,12 @@ class ListText:
 
 
 def each_part(given: TensorText | ListText, make: Callable[[TensorText], T]) -> T | list[T]:
-    """What is made of a tensor, or of every tensor of a list."""
+    """The result of a function on a tensor, or on every tensor of a list."""
     return list(map(make, given.parts)) if isinstance(given, ListText) else make(given)
 
 
 def _said(value: Value) -> str:
-    """A value as the text of a call has it."""
+    """A value as text in a call."""
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
     if isinstance(value, bool):
@@ -67,7 +67,7 @@ def _said(value: Value) -> str:
 
 @dataclass(frozen=True)
 class CallText:
-    """A call as it is written: its function's name and its arguments by name, or tensors by their place: `1`."""
+    """A call as text: its function's name and its arguments by name, or tensors by position: `1`."""
 
     function: str
     tensors: dict[str, TensorText | ListText] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Parser:
             self.fail("its end", at)
 
     def argument(self, place: str = "") -> tuple[str, TensorText | ListText | Value]:
-        """An argument by its name, or tensors by their place, if they may have one."""
+        """An argument by name, or tensors by position where allowed."""
         if place and self.sees_tensors():
             return place, self.tensors()
         name = self.take("word")
@@ -178,7 +178,7 @@ class _Parser:
         return int(text) if kind == "integer" else float(text) if kind == "real" else text[1:-1]
 
     def sees_tensors(self) -> bool:
-        """Whether a list begins here whose first entry is a word, as that of a tensor is."""
+        """Whether a list of tensors begins here: its first entry is a word."""
         return self.sees("[") and self.tokens[self.next + 1][0] == "word"
 
     def tensors(self) -> ListText:
@@ -200,7 +200,7 @@ class _Parser:
         return TensorText(dtype, tuple(shape))
 
     def numbers(self) -> list[int] | list[float]:
-        """A list of integers, or of numbers of which some are none."""
+        """A list of integers, or of numbers if some are not integers."""
         ahead = (kind for kind, text, _ in self.tokens[self.next :] if text == "]" or kind == "real")
         if next(ahead, "") != "real":
             return self.integers()

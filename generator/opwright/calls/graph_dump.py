@@ -1,7 +1,7 @@
-"""Reads a graph that oneDNN dumped (ONEDNN_GRAPH_DUMP=graph), one operation of it.
+"""Reads a graph with one operation that oneDNN dumped (ONEDNN_GRAPH_DUMP=graph).
 
-In: the text of a JSON file from anywhere, and the operations that there are. Out: a `GraphCall` in which every name,
-type and length has been looked at, or a UsageError that names the key at fault. Whether the call is legal is not asked.
+In: the text of an untrusted JSON file, and the known operations. Out: a `GraphCall` with every name,
+type and length checked, or a UsageError that names the key at fault. Whether the call is legal is not checked here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ UNKNOWN = -(2**63)
 MAX_AXES = 12
 NOT_GIVEN = [0] * MAX_AXES
 DTYPES = ("f32", "f16", "bf16", "s32", "s64", "u64", "s8", "u8", "boolean", "f8_e4m3", "f8_e5m2", "s4", "u4")
-# What partitioning adds to an operation's attributes.
+# Attributes that partitioning adds to an operation.
 ADDED = ("partition_id", "backend")
 _VALUES: dict[str, tuple[type, ...]] = {"string": (str,), "f32": (int, float), "bool": (bool, int)}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value of the file and where it stands."""
+    """A value of the file and its place."""
 
     value: Any
     path: str
@@ -38,13 +38,13 @@ class Node:
         raise UsageError(f"{self.path}: {message}")
 
     def at(self, key: str | int) -> Node:
-        """An entry that is there."""
+        """An existing entry."""
         plain = isinstance(key, str) and re.fullmatch(r"\w{1,80}", key, re.ASCII)
         step = f".{key}" if plain else f"[{json.dumps(key)[:80]}]"
         return Node(self.value[key], self.path + step)
 
     def need(self, key: str) -> Node:
-        """An entry that has to be there."""
+        """A required entry."""
         if key not in self.mapping():
             self.fail(f"the key {key!r} is missing")
         return self.at(key)
@@ -83,7 +83,7 @@ class Node:
 
 @dataclass(frozen=True)
 class LogicalTensor:
-    """A tensor of a graph. `shape` and `stride` (in elements) are None where the graph does not know them, whole."""
+    """A tensor of a graph. `shape` and `stride` (in elements) are None if the graph does not fully know them."""
 
     id: int
     dtype: str
@@ -94,9 +94,9 @@ class LogicalTensor:
 
 @dataclass(frozen=True)
 class GraphCall:
-    """The one operation of a graph: its inputs in the spec's order, of which the last optional ones may be absent.
+    """The operation of a graph: its inputs in the spec's order; the last optional ones may be absent.
 
-    An input that is joined from several arrays stands in their place; outputs are those that the graph has.
+    A variadic input stands in the place of its arrays; outputs are those of the graph.
     """
 
     op: Op
@@ -110,7 +110,7 @@ class GraphCall:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What the spec calls each input."""
+        """The name of each input in the spec."""
         return (self.op.inputs * len(self.inputs))[: len(self.inputs)] if self.joined else self.op.inputs
 
     @property
@@ -125,7 +125,7 @@ def brief(value: object) -> str:
 
 
 def read(text: str, name: str, library: Library) -> GraphCall:
-    """The operation of a graph. `name` stands before every JSON path in errors."""
+    """The operation of a graph. `name` prefixes every JSON path in errors."""
     root = Node(_parsed(text, name), f"{name}: $")
     ops = root.need("graph").entries()
     if len(ops) != 1:
@@ -143,7 +143,7 @@ def read(text: str, name: str, library: Library) -> GraphCall:
 
 
 def _implied(op: Op, outputs: Sequence[LogicalTensor]) -> dict[str, Any]:
-    """Attributes that graphs do not have: what follows from the data types of outputs, and from which there are."""
+    """Attributes that graphs lack: they follow from the outputs and their data types."""
     found: dict[str, Any] = {}
     for attribute in op.attributes:
         stated = [tensor.name for tensor in op.outputs].index(attribute.dtype_of) if attribute.dtype_of else None
@@ -161,7 +161,7 @@ def _parsed(text: str, name: str) -> Any:
         if len(made) != len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"the key {brief(twice)} stands twice in one object")
+            raise ValueError(f"the key {brief(twice)} occurs twice in one object")
         return made
 
     try:
@@ -174,11 +174,11 @@ def _parsed(text: str, name: str) -> Any:
 
 def _not_one(graph: Node, ops: Sequence[Node]) -> NoReturn:
     if not ops:
-        graph.fail("the graph holds no operation; one is expected")
+        graph.fail("the graph has no operation; one is expected")
     kinds = ascii(", ".join(node.need("kind").text()[:80] for node in ops[:8]))[1:-1] + (
         ", ..." if len(ops) > 8 else ""
     )
-    graph.fail(f"the graph holds {len(ops)} operations ({kinds}), and one is run: keep one and delete the others")
+    graph.fail(f"the graph has {len(ops)} operations ({kinds}), but only one can run: keep one, delete the others")
 
 
 def _attributes(node: Node, op: Op) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _attributes(node: Node, op: Op) -> dict[str, Any]:
 
 
 def _value(node: Node, attribute: Attribute) -> Any:
-    """The value of an attribute, of the type that the spec gives it."""
+    """The value of an attribute, with the type from the spec."""
     wanted = attribute.type or ""
     if node.need("type").text() != wanted:
         node.at("type").fail(f"{attribute.name} is of type {wanted}, not {brief(node.at('type').value)}")
@@ -248,7 +248,7 @@ def _tensor(node: Node) -> LogicalTensor:
     shape = _extents(node.need("shape"))
     layout = node.need("layout_type")
     if layout.text() == "opaque":
-        layout.fail("an opaque layout is known to oneDNN alone; dump the graph before it is compiled")
+        layout.fail("only oneDNN knows an opaque layout; dump the graph before it is compiled")
     strided = layout.word(("strided", "any", "undef")) == "strided"
     stride = _extents(node.need("stride")) if strided else None
     if shape is None and stride is not None:
@@ -259,7 +259,7 @@ def _tensor(node: Node) -> LogicalTensor:
 
 
 def _extents(node: Node) -> tuple[int, ...] | None:
-    """Extents or strides, none of them negative; None where some are unknown."""
+    """Non-negative extents or strides; None if some are unknown."""
     entries = node.entries()
     if len(entries) > MAX_AXES:
         node.fail(f"{len(entries)} axes; oneDNN has at most {MAX_AXES}")

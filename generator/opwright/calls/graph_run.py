@@ -1,7 +1,7 @@
-"""Executes the one operation of a oneDNN graph dump, and checks the result.
+"""Executes a oneDNN graph dump of one operation and checks the result.
 
-In: the call that graph_dump.py read, and where its data come from. Out: a `Ran`. Inputs lie in memory by the strides of
-the graph, so the kernels see what oneDNN's user has. The graph is a stranger's: nothing is allocated before all of it
+In: the call that graph_dump.py read, and the source of its data. Out: a `Ran`. Inputs have the strides of the graph
+in memory, so the kernels see what oneDNN's user has. The graph is untrusted: nothing is allocated before all of it
 is known to fit.
 """
 
@@ -36,7 +36,7 @@ from .package import TENSOR_DTYPES, refusals
 
 # The largest graph file that is read: a thousand times a dump of one operation.
 MAX_TEXT = 4 * 2**20
-FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # of no kind of NumPy's own
+FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # a dtype that NumPy does not define
 VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "integers": lambda random, shape: random.integers(-4, 5, shape),
     "normal": lambda random, shape: random.standard_normal(shape),
@@ -45,7 +45,7 @@ VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where numbers come from: arrays by tensor id or argument name; for the others a seed and a distribution."""
+    """The source of data: arrays by tensor id or argument name; for the others a seed and a distribution."""
 
     data: Mapping[str, Array]
     seed: int = 0
@@ -54,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Described:
-    """An array in words; strides in elements."""
+    """The description of an array; strides in elements."""
 
     name: str
     dtype: str
@@ -65,7 +65,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Ran:
-    """What was run, how fast, and what a witness says."""
+    """What was run, how fast, and the verdict of a witness."""
 
     op: str
     kernel: str
@@ -85,7 +85,7 @@ def read_graph(path: Path, library: Library) -> GraphCall:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     if len(raw) > MAX_TEXT:
-        raise UsageError(f"{path}: larger than {MAX_TEXT >> 20} MiB, which no dump of one operation is")
+        raise UsageError(f"{path}: larger than {MAX_TEXT >> 20} MiB, too large for a dump of one operation")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -111,7 +111,7 @@ def read_data(path: Path | None) -> dict[str, Array]:
 
 
 def run(package: Any, call: GraphCall, source: Source, threads: int | None = None) -> Ran:
-    """Execute a call, twice, so that the time is that of a kernel which is there."""
+    """Execute a call twice, so that the measured time excludes the build of the kernel."""
     op = call.op
     function = op.function
     shapes = _shapes(call, source)
@@ -162,7 +162,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
 
 
 def _given(call: GraphCall, number: int, source: Source) -> Array | None:
-    """The caller's data of an input, by its parameter, its name in the spec, or its id in the graph."""
+    """The caller's data for an input, found by its parameter, its name in the spec, or its id in the graph."""
     tensor, logical = call.tensors[number], call.inputs[number]
     keys = (parameter_name(tensor), tensor.name, str(logical.id))
     return next((source.data[key] for key in keys if key in source.data), None)
@@ -184,16 +184,16 @@ def _shapes(call: GraphCall, source: Source) -> list[tuple[int, ...]]:
         name = parameter_name(call.tensors[number])
         if logical.shape is None and given is None:
             logical.node.at("shape").fail(
-                f"the shape of {name} is unknown; give its data with --data FILE.npz (key {name!r})"
+                f"the shape of {name} is unknown; pass its data with --data FILE.npz (key {name!r})"
             )
         if given is not None and logical.shape not in (None, given.shape):
-            raise UsageError(f"--data: {name} has the shape {given.shape}, and in the graph {logical.shape}")
+            raise UsageError(f"--data: {name} has the shape {given.shape}, but the graph says {logical.shape}")
         shapes.append(given.shape if given is not None else logical.shape or ())
     return shapes
 
 
 def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source: Source) -> Array | None:
-    """The content of an input that states the output's shape: from the data, else the shape that the graph knows."""
+    """The content of an input that states the output's shape: from the data, else from the graph."""
     tensor, logical = call.tensors[number], call.inputs[number]
     if not tensor.shape_of:
         return None
@@ -202,7 +202,7 @@ def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source:
         return _converted(given, logical, parameter_name(tensor))
     if call.output.shape is None:
         name, output = parameter_name(tensor), tensor.shape_of
-        logical.node.fail(f"the shape of {output} is unknown, and {name} states it; give it with --data (key {name!r})")
+        logical.node.fail(f"the shape of {output} is unknown, and {name} states it; pass it with --data (key {name!r})")
     if logical.dtype != "s32":
         logical.node.at("dtype").fail(f"a shape is a vector of s32, not {logical.dtype}")
     if (len(call.output.shape),) != shapes[number] or max(call.output.shape, default=0) >= 2**31:
@@ -214,25 +214,25 @@ def _stated(call: GraphCall, number: int, shapes: list[tuple[int, ...]], source:
 
 def _output_agrees(op: Op, output: LogicalTensor, shape: tuple[int, ...]) -> None:
     if output.shape not in (None, shape):
-        output.node.at("shape").fail(f"{list(output.shape or ())}, but by the spec {op.op} gives {list(shape)}")
+        output.node.at("shape").fail(f"{list(output.shape or ())}, but the spec of {op.op} gives {list(shape)}")
     stride = output.stride
     reach = 0
     for extent, step in sorted(zip(shape, stride or (), strict=False), key=lambda pair: pair[1]):
         if extent > 1 and 0 not in shape:
             if step <= reach:
-                output.node.at("stride").fail(f"with {list(stride or ())} cells of the output share memory")
+                output.node.at("stride").fail(f"with strides {list(stride or ())}, elements of the output share memory")
             reach += (extent - 1) * step
 
 
 def _span(shape: tuple[int, ...], stride: tuple[int, ...] | None) -> int:
-    """The cells of memory from the first to the last."""
+    """The number of memory cells from the first to the last."""
     if stride is None or 0 in shape:
         return math.prod(shape)
     return 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True))
 
 
 def _fits(call: GraphCall, shapes: list[tuple[int, ...]], made: Sequence[tuple[int, ...]]) -> None:
-    """Refuse what memory cannot hold, naming the largest tensor. The check needs as much again, in f64."""
+    """Refuse calls that exceed memory, naming the largest tensor. The check needs as much again, in f64."""
     tensors = [*zip(call.inputs, shapes, strict=True), *zip(call.outputs, made, strict=True)]
     spans = [
         max(_span(own, logical.stride), math.prod(own)) * NUMPY[logical.dtype].itemsize for logical, own in tensors
@@ -245,7 +245,7 @@ def _affordable(size: int, refusal: Callable[[str], UsageError]) -> None:
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     if size > limit:
         most = f"a quarter of this machine's memory, {limit / 2**30:.1f} GiB"
-        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in all, more than {most}")
+        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in total, more than {most}")
 
 
 # Then the arrays.
@@ -268,7 +268,7 @@ def _arrays(call: GraphCall, shapes: list[tuple[int, ...]], described: list[Any]
 
 
 def _converted(given: Array, logical: LogicalTensor, name: str) -> Array:
-    """The caller's data in the tensor's type. NumPy's files hold bf16 as two raw bytes, or f32 may stand for it."""
+    """The caller's data in the tensor's type. NumPy's files store bf16 as two raw bytes; f32 is accepted, too."""
     wanted = NUMPY[logical.dtype]
     if given.dtype == wanted:
         return given
@@ -276,11 +276,11 @@ def _converted(given: Array, logical: LogicalTensor, name: str) -> Array:
         return given.view(wanted)
     if logical.dtype == "bf16" and given.dtype == np.float32:
         return given.astype(wanted)
-    raise UsageError(f"--data: {name} is {given.dtype}, and in the graph {logical.dtype}")
+    raise UsageError(f"--data: {name} is {given.dtype}, but the graph says {logical.dtype}")
 
 
 def _laid_out(content: Array, stride: tuple[int, ...] | None) -> Array:
-    """The content in memory by those strides; gaps between cells hold NaN."""
+    """The content in memory with these strides; gaps between elements are NaN."""
     if stride is None:
         return np.ascontiguousarray(content)
     view = _view(content.shape, stride, content.dtype)
@@ -295,16 +295,16 @@ def _view(shape: tuple[int, ...], stride: tuple[int, ...], dtype: np.dtype[Any])
 
 
 def _out(output: LogicalTensor, shape: tuple[int, ...]) -> Array | None:
-    """An array of the output's strides; None where the graph leaves them open."""
+    """An array with the output's strides; None if the graph leaves them open."""
     return None if output.stride is None else _view(shape, output.stride, NUMPY[output.dtype])
 
 
 def _named(op: Op, call: GraphCall, results: Sequence[Array]) -> Iterator[tuple[str, Array]]:
-    """The outputs that the graph has, by their names."""
+    """The outputs of the graph, by name."""
     return zip((tensor.name for tensor in op.outputs), results)
 
 
-# And what to say about it.
+# The report.
 
 
 def _terms(op: Op, arrays: list[Any], attributes: Mapping[str, Any]) -> int:
@@ -350,7 +350,7 @@ def show(ran: Ran, out: Console) -> None:
 
 
 def save(result: Array, path: Path) -> None:
-    """Write the result as .npy; bf16 is stored as two raw bytes a cell, which --data takes back."""
+    """Write the result as .npy; bf16 is stored as two raw bytes per element, which --data accepts."""
     try:
         with open(path, "wb") as stream:
             np.save(stream, np.ascontiguousarray(result))

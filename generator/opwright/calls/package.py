@@ -1,4 +1,4 @@
-"""The generated package as the commands use it: found, imported, its errors turned into the tool's own.
+"""Finds and imports the generated package for the commands, and converts its errors to the tool's own.
 
 In: a Project. Out: the module `opwright_kernels`, of which only public names are used.
 """
@@ -26,7 +26,7 @@ TENSOR_DTYPES = {name: dtype.numpy for name, dtype in DTYPES.items()}
 
 
 def kernels(project: Project) -> Any:
-    """The generated package: the project's, or where there is none the one that Python finds."""
+    """The generated package: the project's, or else the one that Python finds."""
     init = project.output / "__init__.py"
     if not init.is_file():
         if project.output.name == PACKAGE and importlib.util.find_spec(PACKAGE) is not None:
@@ -46,12 +46,12 @@ def kernels(project: Project) -> Any:
 
 
 def function_of(package: Any, op: str) -> str:
-    """The function of an operation, which may be named by either name."""
+    """The function of an operation, given by either of its names."""
     functions: tuple[str, ...] = package.operations()
     if op in functions:
         return op
     kernels = {variant.op: variant.name for variant in package.variants()}
-    if op in kernels:  # a kernel is named for its function, which may be none that the operation's name tells
+    if op in kernels:  # a kernel is named after its function, which need not follow from the operation's name
         return max((name for name in functions if kernels[op].startswith(f"{name}_")), key=len)
     names = list(kernels)
     near = suggestion(op[:80], [*functions, *names])
@@ -60,7 +60,7 @@ def function_of(package: Any, op: str) -> str:
 
 @contextmanager
 def refusals(package: Any) -> Iterator[None]:
-    """The package's refusals, as what the command line shows: the error as it is."""
+    """Converts the package's refusals to errors of the command line, with the same text."""
     try:
         yield
     except (package.SpecError, package.BuildError) as error:
@@ -68,9 +68,9 @@ def refusals(package: Any) -> Iterator[None]:
 
 
 def build(package: Any, functions: Sequence[str], console: Console, into: Path | None = None) -> list[Path]:
-    """Compile the kernels of some operations, or of all, while a bar moves on a terminal or lines appear in a pipe.
+    """Compile the kernels of some operations or of all, with a progress bar on a terminal or lines in a pipe.
 
-    They go into the user's cache; those of all instruction sets of this platform, into the folder `into`.
+    They go into the user's cache, or, for all instruction sets of this platform, into the folder `into`.
     """
     with refusals(package), _progress(console) as progress:
         return [Path(path) for path in package.build_kernels(*functions, progress=progress, into=into)]
@@ -78,7 +78,7 @@ def build(package: Any, functions: Sequence[str], console: Console, into: Path |
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """What is to be told of each step of a build."""
+    """The progress callback of a build."""
     if not console.is_terminal:
         yield lambda name, done, total: say(console, f"[{done}/{total}] {name}")
         return

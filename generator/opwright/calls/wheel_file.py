@@ -1,7 +1,7 @@
 """Writes a wheel: a zip file of a package, with the metadata that installers read.
 
-In: a folder that holds the package, its name and version. Out: the path of the wheel. The same folder gives the same
-bytes. What the package needs is stated once, by the tool's own distribution.
+In: the folder of the package, its name and version. Out: the path of the wheel. The same folder gives the same
+bytes. The tool's own distribution states the package's requirements.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pathlib import Path
 from ..errors import UsageError
 
 NEEDS = ("numpy", "cffi", "ml_dtypes")  # of a generated package
-OLDEST = "cp310"  # the Python that an extension of the stable ABI is tagged with
+OLDEST = "cp310"  # the Python version in the tag of an extension of the stable ABI
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first day that zip files know
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date in zip files
 
 
 @dataclass(frozen=True)
 class Named:
-    """The name and version of a wheel. UsageError where an installer would not take the version."""
+    """The name and version of a wheel. Raises UsageError if an installer would refuse the version."""
 
     name: str
     version: str
 
     def __post_init__(self) -> None:
         if not _VERSION.fullmatch(self.version):
-            raise UsageError(f"--version: {self.version!r} is no version that an installer takes, such as 1.2.0")
+            raise UsageError(f"--version: {self.version!r} is not a version that installers accept, such as 1.2.0")
 
     @property
     def info(self) -> str:
@@ -40,13 +40,13 @@ class Named:
 
 
 def tag(stable: bool) -> str:
-    """The tag of this machine: of Python's stable ABI, or of libraries that no Python is needed for."""
+    """The tag of this machine: of Python's stable ABI, or of libraries that do not need Python."""
     system = re.sub(r"[-.]", "_", sysconfig.get_platform())
     return f"{OLDEST}-abi3-{system}" if stable else f"py3-none-{system}"
 
 
 def write(named: Named, root: Path, extensions: bool, folder: Path) -> Path:
-    """The wheel of all that lies in `root`; `extensions` says whether its libraries are extensions of Python."""
+    """Write a wheel of everything in `root`; `extensions`: its libraries are extensions of Python."""
     free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     if extensions and free_threaded:
         raise UsageError("a free-threaded Python has no stable ABI; set OPWRIGHT_FFI=abi for plain shared libraries")
@@ -73,11 +73,11 @@ def shipped(path: Path) -> bool:
 
 
 def metadata(named: Named) -> str:
-    """What installers and indices read. A version of what the package needs is as for the tool itself."""
+    """The metadata for installers and indices. Requirements are those of the tool itself."""
     required = importlib.metadata.requires("opwright") or []
     needs = [line for line in required if re.split(r"[^\w-]", line)[0].replace("-", "_") in NEEDS]
     lines = ["Metadata-Version: 2.1", f"Name: {named.name}", f"Version: {named.version}"]
-    lines += ["Summary: Kernels that were generated from specifications by opwright.", "Requires-Python: >=3.10"]
+    lines += ["Summary: Kernels generated from specifications by opwright.", "Requires-Python: >=3.10"]
     return "".join(f"{line}\n" for line in [*lines, *(f"Requires-Dist: {need}" for need in needs)])
 
 

@@ -1,1 +1,1 @@
-"""What must hold of a spec, beyond the shapes that its text may take: rules, by what they look at, in stages."""
+"""The rules of a spec beyond the schema of its text, grouped by subject and run in stages."""

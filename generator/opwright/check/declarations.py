@@ -1,6 +1,6 @@
-"""What an operation declares: complete entries, attributes, tensors, dtypes, constraints, classes, relations.
+"""Rules about declarations: complete entries, attributes, tensors, dtypes, constraints, classes, relations.
 
-In: an operation. Out: problems. A rule is a generator function that yields what breaks it.
+In: an operation. Out: problems. A rule is a generator function that yields its violations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..language.source import Mark, Problem, suggestion, unknown
 from .rules import KINDS, incomplete, kind_of_relation, repeated
 
 MAX_VARIANTS = 512
-# The rules that the generated package brings itself; a constraint may not bear their names.
+# The rules of the generated package itself; constraints may not use their names.
 PACKAGE_RULES = frozenset({
     "dtypes", "overflow", "index-overflow", "memory", "spatial-rank", "inexact-division", "negative-extent",
     "threads", "out",
 })  # fmt: skip
 ARGUMENT_RULES = ("missing", "kind", "int64", "length", "range", "value", "rank", "shape", "shape-missing")
-# Which types of attribute each key belongs to.
+# The types of attribute that each key applies to.
 KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "symbol": ("s64", "s64[]", "f32", "f32[]", "bool"),
     "min": ("s64", "s64[]", "f32", "f32[]"),
@@ -45,7 +45,7 @@ KEYS_OF_TYPES: dict[str, tuple[str, ...]] = {
     "keeps": ("s64[]",),
     "blocks": ("s64[]",),
 }
-# What only operations of steps can say, by where it stands.
+# Keys that only operations of steps may use, by the entry that has them.
 OF_STEPS: dict[str, tuple[str, ...]] = {
     "dims": ("run",),
     "attributes": ("locates", "dtype_of", "per", "order_of", "extents_of", "fills", "keeps", "blocks"),
@@ -94,7 +94,7 @@ def counted(op: Op) -> Iterator[Problem]:
 
 
 def plain(op: Op) -> Iterator[Problem]:
-    """What needs steps; dims, attributes and tensors of one `reduce` do not have it."""
+    """Keys that require steps, used in an operation with a single `reduce`."""
     items = {"dims": op.dims.values(), "attributes": op.attributes, "inputs": op.inputs, "outputs": op.outputs}
     for section, keys in OF_STEPS.items():
         for item in items[section]:
@@ -113,7 +113,7 @@ def attributes(op: Op) -> Iterator[Problem]:
             if getattr(attribute, key) is not None and attribute.type not in types:
                 message = f"'{key}' is a key of {', '.join(types)} attributes; '{attribute.name}' is {attribute.type}"
                 if key == "symbol" and attribute.per:
-                    message += f"; semantics read it by its name, {attribute.name}[...]"
+                    message += f"; semantics read it by name, as {attribute.name}[...]"
                 yield Problem(attribute.at, "attribute-key", message)
         if attribute.min is not None and attribute.max is not None and attribute.min > attribute.max:
             yield Problem(attribute.at, "attribute-range", f"min {attribute.min} is greater than max {attribute.max}")
@@ -125,7 +125,7 @@ def attributes(op: Op) -> Iterator[Problem]:
 def _default(op: Op, attribute: Attribute) -> Iterator[Problem]:
     at, default = place(attribute.default, attribute.at), attribute.default
     stated = bool(attribute.shape_of)
-    free = stated or attribute.dtype_of is not None  # `out` may say it
+    free = stated or attribute.dtype_of is not None  # `out` may state it
     if bool(attribute.required) == (default is not None) and (default is not None or not free):
         yield Problem(at, "attribute-default", f"'{attribute.name}' must either be required or have a default")
     if default is None:
@@ -177,7 +177,7 @@ def _words(op: Op, attribute: Attribute) -> Iterator[Problem]:
     if attribute.type != "string":
         return
     if not attribute.values:
-        yield Problem(attribute.at, "attribute-values", f"'{attribute.name}' needs `values`: the words that it takes")
+        yield Problem(attribute.at, "attribute-values", f"'{attribute.name}' needs `values`: the words that it accepts")
     words = [(word, value.at) for value in attribute.values or () for word in (value.value, *value.aliases)]
     refused = [(refusal.value, refusal.at) for refusal in attribute.refuse or ()]
     yield from repeated([*words, *refused], "attribute-values", f"word of '{attribute.name}'")

@@ -1,6 +1,6 @@
-"""Rules about expressions over a call: what each may mention, of which kind it is, and that a call tells all of it.
+"""Rules about expressions over a call: the names and kinds in each, and that a call determines all of them.
 
-In: operations whose entries are complete and whose names are settled. Out: problems.
+In: operations with complete entries and valid names. Out: problems.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def call_symbols(op: Op) -> set[str]:
 
 
 def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
-    """Every expression over a call: its base, whether it may be a vector, and what it is."""
+    """Every expression over a call: its description, its base, and whether it may be a vector."""
     per_axis = {dim.symbol for dim in op.dims.values() if dim.per_axis}
     scalars = {dim.symbol for dim in op.dims.values()} - per_axis
     for tensor in op.tensors:
@@ -70,9 +70,9 @@ def symbols(op: Op) -> Iterator[Problem]:
             elif isinstance(node, Call) and (
                 node.function in expr.REAL_FUNCTIONS or node.function in expr.LETTER_FUNCTIONS
             ):
-                yield Problem(at, "expression-function", f"{what} has no {node.function}(); only steps have")
+                yield Problem(at, "expression-function", f"{what} cannot use {node.function}(); only steps can")
             elif isinstance(node, Call) and node.function in expr.SCALE_FUNCTIONS and not op.stepped:
-                message = f"{what} has no {node.function}(); only operations of `steps` may use it"
+                message = f"{what} cannot use {node.function}(); only operations of `steps` can"
                 yield Problem(at, "expression-function", message)
             elif isinstance(node, Name) and node.id not in known:
                 yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
@@ -83,7 +83,7 @@ def symbols(op: Op) -> Iterator[Problem]:
 
 
 def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:
-    """A view's letters are its own, and every arrangement places all of them."""
+    """A view has letters of its own, and every arrangement uses all of them."""
     letters = set(tensor.view)
     if len(letters) < len(tensor.view) or letters & (known | {"count"}):
         yield Problem(
@@ -148,7 +148,7 @@ def noted_kind(tree: Expr, scope: Mapping[str, Kind], at: Mark, problems: list[P
 
 
 def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem]:
-    """A run stands for itself, in ones() or in prod(): nothing reckons with single axes of it."""
+    """A run stands alone, in ones() or in prod(): no arithmetic on its single axes."""
     for located, what in expressions:
         tree = located.tree
         inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
@@ -161,7 +161,7 @@ def runs(op: Op, expressions: Iterable[tuple[Located, str]]) -> Iterator[Problem
 
 
 def _bare(tree: Expr) -> Iterator[Name]:
-    """The names of a tree that stand not alone in prod()."""
+    """The names of a tree outside prod()."""
     if isinstance(tree, Name):
         yield tree
     alone = isinstance(tree, Call) and tree.function == "prod" and isinstance(tree.arguments[0], Name)
@@ -203,7 +203,7 @@ def _is_spatial(op: Op, tree: Expr, kinds: Mapping[str, Kind]) -> bool:
 
 
 def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
-    """Spatial axes: at most one entry of dims stands for all of them, and a required input tells how many there are."""
+    """Spatial axes: at most one entry of dims stands for all of them, and a required input determines their number."""
     fixed = bool(op.semantics.steps) and op.spatial_rank.min == op.spatial_rank.max
     told = fixed or op.spatial_rank.max == 0
     for tensor in op.tensors:

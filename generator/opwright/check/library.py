@@ -1,4 +1,4 @@
-"""Rules across operations: distinct names, attributes that say the same everywhere, relations that fit both sides."""
+"""Rules across operations: distinct names, equal attributes of the same name, relations that fit both sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..language.schema import place
 from ..language.source import Problem, unknown
 from .rules import kind_of_relation, repeated
 
-# What an attribute of one name says alike in every operation, unless it gives a reason.
+# Keys that attributes of the same name share in all operations, unless one gives a reason.
 SHARED_KEYS = ("symbol", "type", "required", "default", "min", "max", "length", "surplus", "neutral", "values")
 
 
@@ -30,7 +30,7 @@ def distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
 
 def same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
     first: dict[str, Attribute] = {}
-    # Pages of operations of steps differ in what they call by one name; what comes from _common.yaml is one thing.
+    # Pages of operations of steps use one name for different things; only entries of _common.yaml must agree.
     said = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
     for attribute in (attribute for attribute in said if not attribute.reason):
         other = first.setdefault(attribute.name or "", attribute)
@@ -64,5 +64,5 @@ def related(ops: Sequence[Op]) -> Iterator[Problem]:
                 yield Problem(
                     relation.at,
                     "relation-mutual",
-                    f"{op.op} equals {name}, but {name} does not say that it equals {op.op}",
+                    f"{op.op} equals {name}, but {name} does not state that it equals {op.op}",
                 )

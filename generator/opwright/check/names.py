@@ -1,4 +1,4 @@
-"""The names of an operation: every name means one thing, and none that generated code needs for itself."""
+"""Rules about names: every name has one meaning, and none is a name of the generated code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PYTHON_NAMES = frozenset({
     "StepOperation", "Steps", "VariantInfo", "warnings",
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
-# What it keeps of each tensor: `src_axes`.
+# Suffixes of its variables for each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
@@ -30,7 +30,7 @@ TAKEN = PORTABLE_NAMES | ALWAYS_TAKEN | {"count"}
 
 
 def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
-    """Everything that shares one space of names: what it is, its name, where it stands."""
+    """Everything in the same namespace: what it is, its name, its place."""
     attributes = {attribute.name for attribute in op.attributes}
     for attribute in op.attributes:
         yield "attribute", attribute.name or "", attribute.at
@@ -63,7 +63,7 @@ def names(op: Op) -> Iterator[Problem]:
     taken = ALWAYS_TAKEN if op.semantics.steps else TAKEN
     for what, name, at in _named(op):
         own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
-        own = own | (taken | derived if what != "name of a step" else frozenset())  # steps give names in C only
+        own = own | (taken | derived if what != "name of a step" else frozenset())  # names of steps exist in C only
         if name in own or name.startswith("opwright"):
             yield Problem(
                 at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
@@ -81,7 +81,7 @@ def names(op: Op) -> Iterator[Problem]:
             yield Problem(
                 at,
                 "name-case",
-                f"'{symbol}' and '{other}' differ in case only; entries of both would be '{symbol.lower()}_'",
+                f"'{symbol}' and '{other}' differ only in case; entries of both would be '{symbol.lower()}_'",
             )
 
 
@@ -89,7 +89,7 @@ def _function_name(op: Op) -> Iterator[Problem]:
     if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | modules() or op.function.startswith(
         "opwright"
     ):
-        message = f"its function would be '{op.function}', which is a reserved word or another part of the package"
+        message = f"its function would be '{op.function}', which is a reserved word or another name of the package"
         message += "; `function` gives it another name"
         yield Problem(place(op.function_ or op.op, op.at), "op-name", message)
 

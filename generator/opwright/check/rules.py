@@ -1,4 +1,4 @@
-"""What the rules of several rooms share: how a problem of a list, a word or an incomplete entry is told."""
+"""Problems that rules of several modules share: duplicates, unknown words, incomplete entries."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str
 
 
 def kind_of_relation(relation: Relation) -> tuple[str, str]:
-    """One of KINDS, and the operation it names; ('', '') where that is not one."""
+    """One of KINDS, and the operation that it names; ('', '') if there is not exactly one."""
     given = [(kind, getattr(relation, kind)) for kind in KINDS if getattr(relation, kind)]
     return given[0] if len(given) == 1 else ("", "")

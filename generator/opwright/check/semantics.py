@@ -1,6 +1,6 @@
-"""Rules about semantics: what may be read, written, guarded and finished, and of which kind values are.
+"""Rules about semantics: legal reads, writes, guards and finishes, and the kinds of values.
 
-In: operations whose expressions over a call are settled (expressions.py). Out: problems.
+In: operations whose expressions over a call are valid (expressions.py). Out: problems.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _fits_f32(value: float) -> bool:
 
 
 def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterator[Problem]:
-    """One element of a tensor: the right number of indices, each of the kind of its axis."""
+    """An element of a tensor has the right number of indices, each of the kind of its axis."""
     tensor, at = op.tensor(read.tensor), at.moved(read.column)
     names = tensor.view or tuple(tensor.dims)
     if len(read.indices) != len(names):
@@ -85,7 +85,7 @@ def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterato
                     else ("a value per spatial axis", "one value")
                 )
                 yield Problem(
-                    at, "semantics-vector", f"axis {axis} of '{read.tensor}' has {one}, and its index {other}"
+                    at, "semantics-vector", f"axis {axis} of '{read.tensor}' has {one}, but its index has {other}"
                 )
     yield from problems
 
@@ -104,7 +104,7 @@ def _axes(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, Expr], dict[st
 
 
 def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: list[str]) -> Iterator[Problem]:
-    """A real value of one cell: what kernels can print, over elements of the tensors that it may read."""
+    """A real value of one cell: only printable operations, over elements of readable tensors."""
     problems: list[Problem] = []
     for read in expr.reads(tree):
         if read.tensor not in readable:
@@ -116,13 +116,13 @@ def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: li
     if not problems:
         kind = noted_kind(tree, scope, at, problems)
         if kind and (kind.vector or kind.base == "bool"):
-            problems.append(Problem(at, "semantics-value", f"a cell holds one number, but this is {kind}"))
+            problems.append(Problem(at, "semantics-value", f"a cell has one number, but this is {kind}"))
     yield from problems
     yield from _printable(tree, at)
 
 
 def _printable(tree: Expr, at: Mark) -> Iterator[Problem]:
-    """Only + - * / min max and prod() make values; indices are checked by themselves."""
+    """Values use only + - * / min max and prod(); indices are checked separately."""
     here = at.moved(tree.column)
     if isinstance(tree, Read):
         return
@@ -187,7 +187,7 @@ def _finish(op: Op, finish: Located, kinds: Mapping[str, Kind]) -> Iterator[Prob
 
 
 def _values(tree: Expr) -> frozenset[str]:
-    """The names that stand for themselves, outside indices."""
+    """The names outside indices."""
     if isinstance(tree, Read):
         return frozenset()
     own = frozenset({tree.id}) if isinstance(tree, Name) else frozenset()
@@ -195,7 +195,7 @@ def _values(tree: Expr) -> frozenset[str]:
 
 
 def _finish_read(op: Op, read: Read, extents: Mapping[str, Expr], at: Mark) -> Iterator[Problem]:
-    """Other reads of finish walk with the output's cell, so that they never leave their tensor."""
+    """Other reads of finish follow the output's cell, so that they stay within their tensor."""
     tensor = next((tensor for tensor in op.data_inputs if tensor.name == read.tensor), None)
     if tensor is None:
         return

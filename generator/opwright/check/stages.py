@@ -1,7 +1,7 @@
-"""Which rules hold a spec, in which order.
+"""Which rules apply to a spec, and in which order.
 
-In: complete operations. Out: problems, noted in the list that the loader hands in. A stage runs only when the stages
-before it found nothing. That kernels follow from the semantics is found when they are made (emit/lowerable.py).
+In: complete operations. Out: problems, appended to the loader's list. A stage runs only if the stages
+before it found nothing. Lowering checks whether kernels follow from the semantics (emit/lowerable.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from ..language.model import Op
 from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
+from .onnx_nodes import onnx_nodes
 from .rules import Rule
 from .torch_calls import torch_calls
 
 
 def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
-    """Note every rule that one operation breaks."""
+    """Record every rule that one operation breaks."""
 
     def sources(op: Op) -> Iterator[Problem]:
         return declarations.sources(op, pages)
@@ -33,14 +34,14 @@ def check_op(op: Op, pages: Mapping[str, Page], problems: Problems) -> None:
 
 
 def _of_steps() -> tuple[tuple[Rule, ...], ...]:
-    """The rules of operations of steps: many modules, which a library without them does not load."""
+    """The rules of operations of steps: many modules, not imported for a library without steps."""
     from .step_stages import STAGES_OF_STEPS
 
     return STAGES_OF_STEPS
 
 
 def _broken(rule: Rule, op: Op) -> Iterator[Problem]:
-    """What one rule finds, whether it yields or raises it."""
+    """The problems of one rule, yielded or raised."""
     try:
         yield from rule(op)
     except SpecInvalid as invalid:
@@ -48,7 +49,7 @@ def _broken(rule: Rule, op: Op) -> Iterator[Problem]:
 
 
 def check_library(ops: Sequence[Op], problems: Problems) -> None:
-    """Note every rule that the operations break together."""
+    """Record every rule that the operations break together."""
     for rule in (library.distinct_operations, library.same_attributes, library.related):
         problems.extend(rule(ops))
 
@@ -63,7 +64,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
         declarations.constraints,
         declarations.classes,
     ),
-    (declarations.variant_count, declarations.relations, torch_calls, expressions.symbols),
+    (declarations.variant_count, declarations.relations, torch_calls, onnx_nodes, expressions.symbols),
     (expressions.expressions,),
     (semantics.semantics, normal_form),
     (expressions.steps,),

@@ -1,4 +1,4 @@
-"""The command `opwright audit`: reads pages, holds each against the spec of its operation, prints what came out.
+"""The command `opwright audit`: reads pages, compares each with the spec of its operation, prints the findings.
 
 Exit codes: 0 nothing at the threshold, 1 findings, 2 a page is unreadable or of no known operation.
 """
@@ -21,9 +21,9 @@ from ..language.source import suggestion
 from ..load import load
 from ..project import find
 
-EXAMPLE = "opwright audit page.rst --fail-on lost   # exits 1 where the page contradicts the spec or has lost a cell"
+EXAMPLE = "opwright audit page.rst --fail-on lost   # exits 1 if the page contradicts the spec or has lost a cell"
 OK, FINDINGS, USAGE = 0, 1, 2
-# What each threshold counts; a contradiction with a ruling counts nowhere.
+# The findings that each threshold counts; a contradiction with a ruling never counts.
 THRESHOLDS = {
     "contradiction": ("contradiction",),
     "lost": ("contradiction", "lost"),
@@ -34,25 +34,25 @@ SENTENCE = re.compile(r"(?:\W{0,4})([A-Z][A-Za-z0-9]{2,60})(?= operation\b|\W*$)
 
 
 class UnknownOperationError(UsageError):
-    """A page whose operation has no spec; the message says what to do."""
+    """A page of an operation without a spec; the message says what to do."""
 
 
 def arguments(made: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """The arguments of the command."""
     made.add_argument(
         "pages", metavar="PAGE", nargs="+", type=Path, help="scraped text, reStructuredText, Markdown or HTML"
     )
-    made.add_argument("--op", help="the operation that the pages are of (default: as their titles say)")
-    made.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
+    made.add_argument("--op", help="the operation of the pages (default: from their titles)")
+    made.add_argument("--format", choices=("text", "json"), default="text", help="the output format (default: text)")
     made.add_argument(
-        "--fail-on", choices=tuple(THRESHOLDS), default="contradiction", help="what makes the exit code 1"
+        "--fail-on", choices=tuple(THRESHOLDS), default="contradiction", help="which findings make the exit code 1"
     )
     made.add_argument("--all", action="store_true", help="list the fields that agree too")
     made.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command's work; its exit code."""
+    """Run the command; its exit code."""
     from ..audit.compare import audit
     from ..audit.forms import read_page
     from ..audit.reference import against, is_reference, today
@@ -89,7 +89,7 @@ def _show(done: list[Audited], options: argparse.Namespace) -> None:
 
 
 def operation(page: Page, library: Library, name: str | None = None) -> Op:
-    """The operation of a page: the one named, or the one of its title."""
+    """The operation of a page: the one given, or the one of its title."""
     titles = [name] if name else _titles(page)
     known = {key: op for op in library.ops for key in (op.op, op.function)}
     names = [op.op for op in library.ops]
@@ -105,7 +105,7 @@ def operation(page: Page, library: Library, name: str | None = None) -> Op:
 
 
 def _titles(page: Page) -> list[str]:
-    """What the page may be titled: its lines of one word, else the words that its sentences begin with."""
+    """Candidates for the title: lines of one word, else the first words of sentences."""
     texts = list(page.texts)
     lines = [text.text for text in texts if TITLE.fullmatch(text.text)]
     subjects = [found[1] for text in texts if (found := SENTENCE.match(text.text))]

@@ -1,6 +1,6 @@
 """`opwright bench`: the benchmark of a checkout's folder `bench/`, with its options.
 
-The work is there: it calls the peers as the tests do, and neither is part of a wheel.
+The work is done there: like the tests, it calls the peers, and neither is part of a wheel.
 """
 
 from __future__ import annotations
@@ -15,22 +15,26 @@ from ..console import console
 from ..errors import UsageError
 from ..project import checkout
 
-EXAMPLE = "opwright bench --filter hifigan --filter f32 --threads 2   # without words: a sample of about ten minutes"
+EXAMPLE = "opwright bench --filter hifigan --filter f32 --threads 2   # without options: a sample of about ten minutes"
 OK, FAILED = 0, 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("--full", action="store_true", help="all rows instead of a sample; goes on where it stopped")
+    parser.add_argument("--full", action="store_true", help="all rows instead of a sample; resumes where it stopped")
     parser.add_argument(
-        "--filter", action="append", default=[], metavar="WORD", help="only rows whose key holds it, of all rows"
+        "--filter",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="only rows whose key contains WORD, of all rows",
     )
     parser.add_argument(
         "--candidates", type=_words, metavar="LIST", help="of ours,onednn,torch (default: all that are installed)"
     )
-    parser.add_argument("--threads", type=_numbers, metavar="LIST", help="numbers of threads, as 1,2 (default: both)")
-    parser.add_argument("--again", action="store_true", help="measure also what was measured before")
-    parser.add_argument("--results", type=Path, metavar="FOLDER", help="where results are (default: bench/results)")
+    parser.add_argument("--threads", type=_numbers, metavar="LIST", help="thread counts, such as 1,2 (default: both)")
+    parser.add_argument("--again", action="store_true", help="measure again what was measured before")
+    parser.add_argument("--results", type=Path, metavar="FOLDER", help="the folder of results (default: bench/results)")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="print the keys of the rows, measure nothing")
     instead.add_argument(
@@ -43,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def bench(options: argparse.Namespace, out: Console) -> bool:
-    """Whether it did what was asked, and whatever our kernels computed was right."""
+    """Whether it succeeded and all results of our kernels were right."""
     root = checkout()
     if root is None or not (root / "bench").is_dir():
         raise UsageError("the benchmark is part of a checkout, not of an installed package")

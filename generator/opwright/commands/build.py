@@ -1,4 +1,4 @@
-"""`opwright build`: the kernels of the generated package are compiled ahead of their first use."""
+"""`opwright build`: compiles the kernels of the generated package ahead of their first use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`opwright demo`: the main job on real input, start to end, and what a stranger needs to believe the result.
+"""`opwright demo`: the main job on real input, end to end, with the evidence for the result.
 
-In: a project and a folder. Out: before.png and after.png there, and on the screen what ran, how fast, checked against
-what. The photograph is one that matplotlib ships.
+In: a project and a folder. Out: before.png and after.png there, and on the screen what ran, how fast, and what it was
+checked against. The photograph is one that matplotlib ships.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def demo(here: Project, folder: Path, out: Console) -> bool:
-    """Whether everything that was checked is right."""
+    """Whether all checks passed."""
     before = photograph()
     regenerate(here, out)
     kernels = package.kernels(here)
@@ -68,7 +68,7 @@ def demo(here: Project, folder: Path, out: Console) -> bool:
 
 
 def regenerate(here: Project, out: Console) -> None:
-    """Generate again: in a checkout into the package, elsewhere only to compare."""
+    """Generate: in a checkout write the package, elsewhere only compare."""
     library, files = generated(here)
     if project.checkout():
         changed = write(here.output, files)
@@ -90,7 +90,7 @@ def photograph() -> Array:
 
 
 def upsample(kernels: Any, library: Library, before: Array, folder: Path, out: Console) -> bool:
-    """Twice the size, by a depthwise ConvTranspose; checked on a crop and on the whole, and written."""
+    """Double the size by a depthwise ConvTranspose, check a crop and the whole picture, and write it."""
     src, weights = bordered(before), bilinear(before.shape[-1])
     attributes = {**ATTRIBUTES, "groups": before.shape[-1]}
     dst = kernels.conv_transpose(src, weights, **attributes)
@@ -113,7 +113,7 @@ def upsample(kernels: Any, library: Library, before: Array, folder: Path, out: C
 
 
 def bordered(picture: Array) -> Array:
-    """The picture as src: a batch of one, its outermost pixels repeated once, so that edges do not fade into black."""
+    """The picture as src: a batch of one, its border pixels repeated once, so that edges do not fade to black."""
     return np.pad(picture.astype(np.float32), ((1, 1), (1, 1), (0, 0)), mode="edge")[np.newaxis]
 
 
@@ -124,7 +124,7 @@ def bilinear(colours: int) -> Array:
 
 
 def pillow_bilinear(picture: Array) -> Array:
-    """What Pillow makes of it, colour by colour in f32."""
+    """Pillow's result, colour by colour in f32."""
     from PIL import Image
 
     rows, columns, colours = picture.shape

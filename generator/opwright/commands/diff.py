@@ -1,4 +1,4 @@
-"""`opwright diff`: sides in, a report and an exit code out. Nothing is written but LOCK.yaml, and that on request."""
+"""`opwright diff`: two sides in, a report and an exit code out. Writes only LOCK.yaml, and only on request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OK, FINDINGS, INVALID, WRONG = 0, 1, 3, 6
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """The arguments of the command."""
     parser.add_argument(
         "sides",
         nargs="*",
@@ -41,24 +41,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="BASE and HEAD: each a folder, a file or git:REF (default: the merge base with main, the working tree);"
         " or the seven arguments that git gives to an external diff",
     )
-    parser.add_argument("--format", choices=sorted(FORMATS), default="text", help="the form of the report")
+    parser.add_argument("--format", choices=sorted(FORMATS), default="text", help="the format of the report")
     parser.add_argument(
-        "--fail-on", choices=SEVERITIES[:3], default="error", help="exit with 1 from this severity on (default: error)"
+        "--fail-on",
+        choices=SEVERITIES[:3],
+        default="error",
+        help="exit with 1 from this severity on (default: error)",
     )
-    parser.add_argument("--with-code", action="store_true", help="show the C that changes, the same hunks once")
-    parser.add_argument("--no-witness", action="store_true", help="search no calls on which the sides differ")
+    parser.add_argument("--with-code", action="store_true", help="show the changed C, equal hunks once")
+    parser.add_argument("--no-witness", action="store_true", help="do not search for calls on which the sides differ")
     parser.add_argument(
-        "--no-run", action="store_true", help="build and run nothing: tell what the specs make of such a call"
+        "--no-run", action="store_true", help="build and run nothing: take outcomes of calls from the specs alone"
     )
     parser.add_argument(
-        "--with-values", action="store_true", help="run the old and the new kernels whose code changes, and compare"
+        "--with-values",
+        action="store_true",
+        help="run the old and new versions of changed kernels and compare results",
     )
     parser.add_argument(
-        "--call", metavar="CALL", help="tell what either side does with one call, written as for `explain`, and no more"
+        "--call", metavar="CALL", help="only show the outcome of one call on each side; written as for `explain`"
     )
     parser.add_argument("--rules", action="store_true", help="list the rules")
-    parser.add_argument("--explain", metavar="RULE", help="tell all about one rule")
-    parser.add_argument("--update-lock", action="store_true", help="write new revisions into spec/LOCK.yaml")
+    parser.add_argument("--explain", metavar="RULE", help="describe one rule")
+    parser.add_argument("--update-lock", action="store_true", help="write new revisions to spec/LOCK.yaml")
     parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
     parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
 
@@ -84,7 +89,7 @@ def diff(project: Project, options: argparse.Namespace, out: Console) -> int:
 
 
 def _driven(project: Project, options: argparse.Namespace) -> int:
-    """The same as git's external diff: 0 whatever is found, for git takes any other code for the driver's death."""
+    """Run as git's external diff: always 0, because git takes any other code for a crash of the driver."""
     try:
         if len(options.sides) == 1:
             raise UsageError(f"{options.sides[0]} is not merged")
@@ -119,7 +124,7 @@ def _compared(project: Project, options: argparse.Namespace) -> int:
 
 
 def _call(project: Project, base: Side, head: Side, options: argparse.Namespace) -> int:
-    """Run one call on both sides; 1 where they do not do the same."""
+    """Run one call on both sides; 1 if the outcomes differ."""
     told = called(project, base, head, call_text.parse(options.call))
     json_text = json.dumps(told.as_json(), indent=2)
     sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, told.lines()))) + "\n")
@@ -127,7 +132,7 @@ def _call(project: Project, base: Side, head: Side, options: argparse.Namespace)
 
 
 def _lock(project: Project, out: Console) -> int:
-    """Add the revisions of the working tree to LOCK.yaml; what stands there stays."""
+    """Add the revisions of the working tree to LOCK.yaml; existing entries stay."""
     side = folder(project.spec, project.root)
     path = project.records / LOCK
     name = path.relative_to(project.root).as_posix()

@@ -1,4 +1,4 @@
-"""`opwright explain`: what a call would do, from its text, without any data."""
+"""`opwright explain`: what a call would do, from its text, without data."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..calls.call_text import CallText, each_part
 from ..calls.package import TENSOR_DTYPES, function_of, kernels, refusals
 from ..console import console, say, table
 from ..errors import UsageError
+from ..language.source import suggestion
 from ..project import Project
 from . import options as shared
 
@@ -28,13 +29,14 @@ EXAMPLE = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("call", metavar="CALL", nargs="?", help="an operation's name, or a whole call as text")
-    parser.add_argument("--schedules", action="store_true", help="the table from which kernels of steps are scheduled")
+    parser.add_argument("call", metavar="CALL", nargs="?", help="an operation's name, or a complete call as text")
+    parser.add_argument("--schedules", action="store_true", help="print the table that schedules kernels of steps")
+    parser.add_argument("--sharding", action="store_true", help="how the operation CALL may be split, and why not")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, as src=f32[1,8,8,16]"
+        "--input", action="append", default=[], metavar="NAME=DTYPE[...]", help="an input, such as src=f32[1,8,8,16]"
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="an attribute, as strides=[1,1]"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an attribute, such as strides=[1,1]"
     )
     shared.as_json(parser)
     shared.folders(parser)
@@ -44,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     if options.schedules:
         return schedules(kernels(shared.project(options)), options.json, console())
     if options.call is None:
-        raise UsageError("explain takes a CALL, or --schedules")
+        raise UsageError("explain takes a CALL or --schedules")
+    if options.sharding:
+        return sharding(shared.project(options), options.call, options.json, console())
     call = call_text.parse(options.call) if "(" in options.call else CallText(options.call)
     for argument in (*options.input, *options.set):
         call.add(*call_text.parse_argument(argument))
@@ -60,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def schedules(package: Any, json_form: bool, out: Console) -> int:
-    """Every row of the table: the first whose condition holds for a letter of a phase is taken."""
+    """Every row of the table: a letter of a phase uses the first row whose condition holds."""
     rows = [
         {"name": row.name, "when": row.when, "then": row.then, "figure": row.figure}
         for row in importlib.import_module(f"{package.__name__}._schedules").SCHEDULES
@@ -75,8 +79,26 @@ def schedules(package: Any, json_form: bool, out: Console) -> int:
     return 0
 
 
+def sharding(project: Project, name: str, json_form: bool, out: Console) -> int:
+    """The table of splits of an operation: what a part of each letter's values takes, changes and gives."""
+    from ..derive.splitting.table import table as splits
+    from ..emit.split_prose import lines
+    from ..load import load
+
+    ops = {known: op for op in load(project.spec, project.root).ops for known in (op.op, op.function)}
+    if name not in ops:
+        raise UsageError(f"there is no operation '{name}'{suggestion(name, ops)}")
+    op = ops[name]
+    if json_form:
+        print(json.dumps([split.data() for split in splits(op)], indent=2))
+        return 0
+    for letter, said in lines(op):
+        say(out, f"{letter}: {said}")
+    return 0
+
+
 def gradient_of(project: Project, name: str) -> str:
-    """Which operations are gradients of one, or whether one is derived, or why not; '' where there are no specs."""
+    """The gradients of an operation, or whether one can be derived, or why not; '' without specs."""
     from ..gradients import COMMAND, why_none
     from ..load import load
 
@@ -95,7 +117,7 @@ def gradient_of(project: Project, name: str) -> str:
 
 
 def stands_for(package: Any, name: str) -> str:
-    """The operators of PyTorch that an operation stands for, with their conditions; '' where there are none."""
+    """The operators of PyTorch that an operation stands for, with their conditions; '' if there are none."""
     operation = next(found for found in package._OPERATIONS.values() if name in (found.name, found.function))
     return "; ".join(
         entry.name + "".join(f", {argument} {value}" for argument, value in entry.when.items())
@@ -104,7 +126,7 @@ def stands_for(package: Any, name: str) -> str:
 
 
 def explanation(package: Any, call: CallText) -> Any:
-    """The package's Explanation of a call. A list that is given for an input becomes a vector of int32."""
+    """The package's Explanation of a call. A list passed for an input becomes a vector of int32."""
     function = function_of(package, call.function)
     parameters = inspect.signature(getattr(package, function)).parameters.values()
     inputs = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
@@ -120,7 +142,7 @@ def explanation(package: Any, call: CallText) -> Any:
             return package.explain(function, *unnamed, **arguments)
         except package.SpecError:
             raise
-        except TypeError as error:  # an argument that is missing, or that there is not
+        except TypeError as error:  # a missing or unknown argument
             raise UsageError(str(error)) from None
 
 
@@ -136,7 +158,7 @@ def as_json(found: Any, ties: Mapping[str, str]) -> str:
 
 
 def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
-    """On a terminal tables, in a pipe the lines of `str`."""
+    """Tables on a terminal, the lines of `str` in a pipe."""
     if not out.is_terminal:
         say(out, str(found))
         for title, said in ties.items():
@@ -152,5 +174,5 @@ def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
     head += [(title, said) for title, said in ties.items() if said]
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
-    table(out, "kernels not chosen", ("kernels", "because"), found.rejected)
-    table(out, "what the spec makes of the call", ("", "value", "stated at"), found.steps)
+    table(out, "rejected kernels", ("kernels", "because"), found.rejected)
+    table(out, "what the spec derives from the call", ("", "value", "stated at"), found.steps)

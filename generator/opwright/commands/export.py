@@ -1,4 +1,4 @@
-"""`opwright export`: the generated package under another name, for embedding in a project that never sees this tool."""
+"""`opwright export`: the generated package under another name, for projects that do not use this tool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..project import COMMAND, PACKAGE, Project
 from . import options as shared
 
 CACHES = "__pycache__"
-EXAMPLE = "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which imports nothing of opwright"
+EXAMPLE = "opwright export src/mylib --name kernels   # makes src/mylib/kernels, which does not import opwright"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _library(options: argparse.Namespace) -> int:
     """Write the C library to the folder, which must not exist yet."""
-    from . import export_c  # loads the specs, which a copy of the package does without
+    from . import export_c  # loads the specs, which a copy of the package does not need
 
     check_name(options.name)
     folder: Path = options.folder
@@ -62,7 +62,7 @@ def export(project: Project, folder: Path, name: str) -> Path:
             raise UsageError(f"{shown(target)} lies inside the package itself")
         regular(package)
         _copied(package, target)
-    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError in older Pythons
+    except (OSError, RuntimeError) as error:  # a loop of links raises RuntimeError in older Pythons
         raise UsageError(f"{shown(target)} cannot be written: {reason(error)}") from None
     return target
 
@@ -73,17 +73,17 @@ def check_name(name: str) -> None:
 
 
 def regular(package: Path) -> None:
-    """Refuse a package with links, pipes and the like: what they lead to is no part of it."""
+    """Refuse a package with links, pipes and the like, because their targets are not part of it."""
     for place, folders, files in os.walk(package):
         for entry in (*folders, *files):
             mode = os.lstat(os.path.join(place, entry)).st_mode
             if entry != CACHES and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 told = shown(Path(place) / entry)
-                raise UsageError(f"{told} is no file and no folder; make the package anew with: {COMMAND}")
+                raise UsageError(f"{told} is neither a file nor a folder; make the package again with: {COMMAND}")
 
 
 def _copied(package: Path, target: Path) -> None:
-    """Copy the package; where that fails, nothing is left of the copy."""
+    """Copy the package; if that fails, remove the partial copy."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.mkdir()
     try:
@@ -94,7 +94,7 @@ def _copied(package: Path, target: Path) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Why a copy failed, in one line; of several files the first."""
+    """Why a copy failed, in one line; for several files the first reason."""
     several = error.args[0] if isinstance(error, shutil.Error) and error.args else None
     if isinstance(several, list) and several:
         return inert(str(several[0][-1])[:200])

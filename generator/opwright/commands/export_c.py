@@ -1,7 +1,7 @@
-"""`opwright export --c`: the operations as a C library in source, with all that a build of it needs.
+"""`opwright export --c`: the operations as a C library in source, with everything that its build needs.
 
-In: a project whose package is generated, and the operations to take. Out: a folder with sources, headers, a build for
-CMake and what find_package and pkg-config read. Kernels and their flags are those of the package.
+In: a project with a generated package, and the operations to take. Out: a folder with sources, headers, a build for
+CMake and files for find_package and pkg-config. Kernels and their flags are those of the package.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..language.source import Prose
 from ..load import load
 from ..project import Project
 
-INTERFACE_VERSION = 1  # the soname's: grows where a prototype or a struct of what was released changes
-FOLDER = "interface"  # of templates/, and of an export
+INTERFACE_VERSION = 1  # the version in the soname: raised when a released prototype or struct changes
+FOLDER = "interface"  # folders in templates/ and in an export
 SOURCES = ("axes.c", "cpu.c", "numbers.c", "products.c", "run.c", "sizes.c", "text.c", "tables.c")
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes")
 
 
 @dataclass
 class Group:
-    """Sources that are compiled with the same flags, for one instruction set."""
+    """Sources compiled with the same flags, for one instruction set."""
 
     name: str
     isa: str
@@ -70,7 +70,7 @@ def _copied(source: Path, target: Path) -> None:
 def texts(
     spec: str, views: Sequence[c_interface.Interface], units: Sequence[Any], groups: Sequence[Group], name: str
 ) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What is printed: path to template and view."""
+    """The rendered files: path to template and view."""
     places = [("", "docs/API.md#rules"), *((rule, f"docs/API.md#{rule}") for rule in ("out", "threads", "memory"))]
     given = {
         "head": Head(Prose(spec)),
@@ -106,13 +106,13 @@ def texts(
 
 
 def _engines(label: str, units: Iterable[Any]) -> list[str]:
-    """The instruction sets that have an engine of contractions for a dtype, each in its place."""
+    """The instruction sets that have an engine of contractions for a dtype, in order."""
     names = {unit.name for unit in units}
     return [isa.name if f"opwright_contraction_{label}_{isa.name}" in names else "" for isa in ISAS]
 
 
 def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
-    """The units of the package that operations are compiled from, with those that they need, and its threads."""
+    """The units of the package for some operations, with their dependencies and the thread team."""
     team = importlib.import_module(f"{kernels.__name__}._team").UNIT
     found: dict[str, Any] = {team.name: team}
     for function in functions:
@@ -128,7 +128,7 @@ def _isa(flags: Sequence[str]) -> str:
 
 
 def _groups(units: Iterable[Any], output: Path) -> list[Group]:
-    """The sources of units, those with the same flags together."""
+    """The sources of units, grouped by flags."""
     found: dict[tuple[Any, ...], Group] = {}
     for unit in units:
         isa = _isa(unit.flags)

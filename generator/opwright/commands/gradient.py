@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from ..language.library import Library
     from ..project import Project
 
-EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write puts it beside that of MatMul"
+EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside that of MatMul"
 OK, FAILED = 0, 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("op", nargs="?", metavar="OP", help="the operation; without one, --check takes all")
+    parser.add_argument("op", nargs="?", metavar="OP", help="the operation; without one, --check checks all")
     parser.add_argument(
-        "--of", action="append", default=[], metavar="INPUT", help="an input in which it is taken (default: all)"
+        "--of", action="append", default=[], metavar="INPUT", help="an input to differentiate by (default: all)"
     )
-    parser.add_argument("--write", action="store_true", help="write the spec into the folder of specs")
+    parser.add_argument("--write", action="store_true", help="write the spec to the folder of specs")
     parser.add_argument(
-        "--check", action="store_true", help="hold gradients that the specs claim against differences, in f64"
+        "--check", action="store_true", help="check gradients that the specs claim against finite differences, in f64"
     )
     shared.folders(parser)
 
@@ -62,14 +62,14 @@ def _derive(library: Library, project: Project, options: argparse.Namespace, out
     target = project.spec / f"{found.function}.yaml"
     there = next((other for other in library.ops if other.op == found.op), None)
     if there is not None and not any(relation.gradient_of == op.op for relation in there.relations):
-        raise Failed(f"there is a {found.op} that a person wrote, at {there.at}; nothing was written")
+        raise Failed(f"there is a hand-written {found.op} at {there.at}; nothing was written")
     replace(target, text.encode("utf-8"))
     say(out, f"written to {inert(str(target))}")
     return OK
 
 
 def _check(library: Library, only: str | None, out: Console) -> int:
-    """Every claim of a gradient, or those about one operation."""
+    """Check every claim of a gradient, or those about one operation."""
     from ..gradients import astray, claims
     from ..oracle.slopes import disagreement
 

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Listed:
-    """An operation and what is generated for it. `lines` and `bytes` count its C as it lies on disk."""
+    """An operation and what is generated for it. `lines` and `bytes` count its C on disk."""
 
     op: str
     function: str
@@ -54,7 +54,7 @@ class Listed:
 
 
 def listed(library: Library, project: Project, only: str | None = None) -> list[Listed]:
-    """Every operation, or the one of that name."""
+    """All operations, or the one of that name."""
     ops = [op for op in library.ops if only in (None, op.op, op.function)]
     if not ops:
         names = [name for op in library.ops for name in (op.op, op.function)]

@@ -11,7 +11,7 @@ from ..project import PACKAGE, Project, find
 def folders(
     parser: argparse.ArgumentParser, output: str = f"the generated package (default: generated/{PACKAGE})"
 ) -> None:
-    """--spec, --templates and --output; `output` tells what the last one is."""
+    """--spec, --templates and --output; `output` describes the last one."""
     parser.add_argument("--spec", type=Path, help="the folder of spec files (default: spec/ of the project)")
     parser.add_argument("--templates", type=Path, help="the folder of templates (default: those of the project)")
     parser.add_argument("--output", type=Path, help=f"the generated package (default: generated/{PACKAGE})")
@@ -22,7 +22,7 @@ def as_json(parser: argparse.ArgumentParser) -> None:
 
 
 def natural_number(text: str) -> int:
-    """A type of arguments: an integer that is not negative."""
+    """An argument type: a non-negative integer."""
     value = int(text)
     if value < 0:
         raise ValueError(text)
@@ -30,5 +30,5 @@ def natural_number(text: str) -> int:
 
 
 def project(options: argparse.Namespace) -> Project:
-    """The project that the folders of a command line name, as far as it has them."""
+    """The project named by the folders of a command line."""
     return find(options.spec, getattr(options, "templates", None), getattr(options, "output", None))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-EXAMPLE = "opwright schema > spec.schema.json   # then point the editor's YAML support at it"
-KINDS = ("op", "common", "sources")  # of files
+EXAMPLE = "opwright schema > spec.schema.json   # for the YAML support of an editor"
+KINDS = ("op", "common", "sources")  # kinds of files
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,8 @@
 """`opwright generate --watch`: generates again whenever a spec or a template is saved, until Ctrl-C.
 
-In: a project. Out: one line per save that says what it did, behind the time of day. A spec that cannot be used writes
-nothing; its problems are printed as the loader words them, and the next save is awaited. Everything is made again on
-each save: `write` replaces only the files that differ. The generator's own modules are not watched.
+In: a project. Out: one line per save with the time of day and the outcome. For an invalid spec nothing is written;
+its problems are printed, and the next save is awaited. Each save generates everything again;
+`write` replaces only the files that differ. The generator's own modules are not watched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..project import TEMPLATE_SUFFIXES, Project
 from ..write import write
 
 SUFFIXES = (".yaml", ".yml", *TEMPLATE_SUFFIXES)
-START_MS = 200  # how long the watcher runs before the first generation, so that no save falls between the two
+START_MS = 200  # how long the watcher runs before the first generation, so that no save is missed
 
 
 def watch(project: Project, out: Console) -> None:
@@ -36,7 +36,7 @@ def watch(project: Project, out: Console) -> None:
 
 
 def _outcome(project: Project) -> str:
-    """What a generation did; behind the first line stands why it did nothing."""
+    """The outcome of a generation; further lines say why nothing was written."""
     started = time.perf_counter()
     try:
         changed = len(write(project.output, generated(project)[1]))
@@ -52,7 +52,7 @@ def _outcome(project: Project) -> str:
 
 
 def _saves(project: Project) -> Iterator[list[str]]:
-    """The names of the files of every save, below the folders that are watched; at first none."""
+    """The names of the saved files below the watched folders, per save; an empty set first."""
     try:
         import watchfiles
     except ImportError:

@@ -21,11 +21,11 @@ from ..project import PACKAGE, Project
 from . import export
 from . import options as shared
 
-BUILT = "_built"  # where the package looks for kernels that came with it
+BUILT = "_built"  # where the package looks for its shipped kernels
 EXAMPLE = "opwright wheel --spec my/specs --name my_kernels   # dist/my_kernels-0.1.0-cp310-abi3-linux_x86_64.whl"
 MISSING = {
-    "win32": "Windows has none of what the kernels' runtime is made of: POSIX threads, GNU C vectors, mmap, flock; "
-    "make the wheel under Linux, and run it in WSL"
+    "win32": "the kernels' runtime needs features that Windows lacks: POSIX threads, GNU C vectors, mmap, flock; "
+    "make the wheel on Linux, and run it in WSL"
 }
 
 
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default=PACKAGE, help=f"the package's name to import (default: {PACKAGE})")
     parser.add_argument("--version", default=__version__, help=f"the wheel's version (default: {__version__})")
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="the folder for the wheel (default: dist)")
-    parser.add_argument("--no-audit", action="store_true", help="keep the tag of this machine: ask no auditwheel")
+    parser.add_argument("--no-audit", action="store_true", help="keep the tag of this machine: do not run auditwheel")
     shared.folders(parser)
 
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def generated(project: Project, output: Path) -> Project:
-    """A project whose package is made from its specs now."""
+    """A project with its package generated from its specs."""
     from ..generate import generated
     from ..write import write
 
@@ -80,11 +80,11 @@ def made(project: Project, options: argparse.Namespace, scratch: Path, out: Cons
 
 
 def audited(wheel: Path, out: Console) -> Path:
-    """The wheel with the tag of the oldest Linux that it runs on, where auditwheel is here to tell it."""
+    """The wheel with the tag of the oldest Linux that it runs on, if auditwheel is available."""
     if platform.system() != "Linux":
         return wheel
     if importlib.util.find_spec("auditwheel") is None:
-        say(out, "auditwheel is missing, so the wheel is tagged for Linux as here: pip install 'opwright[wheel]'")
+        say(out, "auditwheel is missing, so the wheel has this machine's Linux tag: pip install 'opwright[wheel]'")
         return wheel
     folder = wheel.parent / "audited"
     command = [sys.executable, "-m", "auditwheel", "repair", "--strip", "--plat", "auto", "-w", str(folder), str(wheel)]

@@ -1,4 +1,4 @@
-"""`opwright why`: what a generated file, or a line of it, comes from."""
+"""`opwright why`: the origin of a generated file or of one of its lines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import argparse
 from ..console import console
 from . import options as shared
 
-EXAMPLE = "opwright why generated/opwright_kernels/c/convolution_f32.c:150   # or without the line, for all of the file"
+EXAMPLE = "opwright why generated/opwright_kernels/c/convolution_f32.c:150   # without the line: for the whole file"
 OK, USAGE = 0, 2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE[:LINE]", help="a generated file, from here or from inside the package")
+    parser.add_argument("file", metavar="FILE[:LINE]", help="a generated file; its path from here or in the package")
     parser.add_argument(
-        "--every", action="store_true", help="of a line: try every field that was read, not only those that it names"
+        "--every", action="store_true", help="for a line: try every field that was read, not only those that it names"
     )
     shared.as_json(parser)
     shared.folders(parser)

@@ -52,6 +52,7 @@ class Formula:
         return self.assignment.value
 
     @property
+    @memoised
     def reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(expr.reads(self.assignment.value)))
 
@@ -76,9 +77,11 @@ class Part:
         return self.formulas[0].assignment.op
 
     @property
+    @memoised
     def reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(read for formula in self.formulas for read in formula.reads))
 
+    @memoised
     def letters_of(self, formula: Formula) -> tuple[str, ...]:
         """The letters that one of its formulas walks, with what `where` says."""
         used = _names(formula.assignment).union(*(expr.names(guard.tree) for guard in self.where))
@@ -117,6 +120,12 @@ class Program:
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
         return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
 
+    @memoised
+    def walkers(self, name: str) -> tuple[str | None, ...]:
+        """By axis of an array between steps, the letter by which its first step writes it."""
+        target = next(part.target for part in self.parts if part.target.tensor == name)
+        return tuple(self.walks(name, number, index) for number, index in enumerate(target.indices))
+
     def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
         """The two letters that walk the whole of an axis together, each cell once: `g * E + k`, k of E values."""
         if not isinstance(index, Binary) or index.op != "+":
@@ -151,6 +160,7 @@ class Program:
         return along.kind == "ones" or walked
 
 
+@memoised
 def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
     """Of the arrays that serve nothing but optional outputs, which of these they serve."""
     serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}

@@ -32,6 +32,7 @@ from .nodes import (
     Unary,
     call,
     integer,
+    names_of,
     real,
 )
 
@@ -278,7 +279,7 @@ class Expressions:
             self.names[entry] = Value(own, kind)
         entry_value = self.value(node.elt)
         room, begin, step = self.folded(function, entry_value, node)
-        used = {*_names(self.body), *_names(step)}
+        used = names_of([*self.body, step])
         loop = [*(one for one in self.body if not isinstance(one, Declare) or one.name in used), step]
         self.body, self.names = outer, names
         self.body.append(begin)
@@ -302,12 +303,6 @@ class Expressions:
             raise self.unknown(node)
         begin, then = folds[function]
         return Value(room, kind), Declare(room.name, begin, C_TYPES[kind], changes=True), Assign(room, then)
-
-
-def _names(code: object) -> set[str]:
-    from .nodes import names
-
-    return {*names(tuple(code) if isinstance(code, list) else code)}
 
 
 __all__ = ["ARGUMENTS", "CONTEXT", "C_TYPES", "NONE", "NULL", "Call", "Expressions", "Literal", "Value", "address"]

@@ -29,7 +29,7 @@ from .nodes import (
     Stmt,
     Text,
     call,
-    names,
+    names_of,
 )
 
 # Numbers and words that no block has set yet.
@@ -199,14 +199,14 @@ def _chain(node: ast.If) -> list[ast.If]:
 def pruned(statements: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements without variables that nothing reads: of those, calls that check stay."""
     while True:
-        used = {*names(statements)}
+        used = names_of(statements)
         kept = tuple(found for one in statements for found in _kept(one, used))
         if kept == statements:
             return kept
         statements = kept
 
 
-def _kept(one: Stmt, used: set[str]) -> tuple[Stmt, ...]:
+def _kept(one: Stmt, used: frozenset[str]) -> tuple[Stmt, ...]:
     if isinstance(one, If):
         body = tuple(found for inner in one.body for found in _kept(inner, used))
         return (replace(one, body=body),) if body else ()

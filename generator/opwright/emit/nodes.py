@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 from ..language.source import Code
+from ..memo import memoised
 
 # How tightly the kinds of expression bind; the numbers grow with it.
 ASSIGNED, CONDITIONAL, OR, AND, EQUAL, LESS, SUM, PRODUCT, UNARY, POSTFIX, PRIMARY = range(11)
@@ -36,7 +37,7 @@ _OPERATORS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal(Code):
     """A number as C writes it, not negative."""
 
@@ -44,7 +45,7 @@ class Literal(Code):
     level: ClassVar[int] = PRIMARY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Text(Code):
     """A string of C; its macro makes every letter inert."""
 
@@ -52,13 +53,13 @@ class Text(Code):
     level: ClassVar[int] = PRIMARY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Name(Code):
     name: str
     level: ClassVar[int] = PRIMARY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member(Code):
     """`of->name`."""
 
@@ -67,7 +68,7 @@ class Member(Code):
     level: ClassVar[int] = POSTFIX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Index(Code):
     """`array[at]`."""
 
@@ -76,21 +77,21 @@ class Index(Code):
     level: ClassVar[int] = POSTFIX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call(Code):
     function: str
     arguments: tuple[Expr, ...]
     level: ClassVar[int] = POSTFIX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cast(Code):
     c_type: str
     operand: Expr
     level: ClassVar[int] = UNARY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unary(Code):
     """`-a` or `!a`; an operand that is one too gets brackets, for `--a` is something else."""
 
@@ -103,7 +104,7 @@ class Unary(Code):
         return EQUAL if self.operator == "!" else UNARY  # compilers warn of `!a == b`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Binary(Code):
     operator: str
     left: Expr
@@ -122,7 +123,7 @@ class Binary(Code):
         return _OPERATORS[self.operator][2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conditional(Code):
     """`condition ? yes : no`; a chain of them reads from the left."""
 
@@ -133,7 +134,7 @@ class Conditional(Code):
     part_level: ClassVar[int] = OR
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PerAxis(Code):
     """`{a, b, c}`: a value per spatial axis."""
 
@@ -144,7 +145,7 @@ class PerAxis(Code):
 Expr = Literal | Text | Name | Member | Index | Call | Cast | Unary | Binary | Conditional | PerAxis
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Declare(Code):
     """`const c_type name = value;`, without `const` where the value will change."""
 
@@ -152,10 +153,10 @@ class Declare(Code):
     value: Expr
     c_type: str = "int64_t"
     changes: bool = False
-    source: str = field(default="", compare=False)
+    source: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeclareArray(Code):
     """`c_type name[length];`, all of it 0 where it is `zeroed`."""
 
@@ -165,7 +166,7 @@ class DeclareArray(Code):
     zeroed: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Room(Code):
     """`c_type name;`, a struct that functions fill: empty, or `plain` where one begins it anew."""
 
@@ -174,36 +175,36 @@ class Room(Code):
     plain: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Return(Code):
     """`return;`"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assign(Code):
     """`target operator value;`"""
 
     target: Expr
     value: Expr
     operator: str = "="
-    source: str = field(default="", compare=False)
+    source: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Do(Code):
     """`call;`: for what a function does."""
 
     call: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class If(Code):
     condition: Expr
     body: tuple[Stmt, ...]
-    source: str = field(default="", compare=False)
+    source: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Carried(Code):
     """What a loop carries along beside its letter: where it begins, and its step."""
 
@@ -212,7 +213,7 @@ class Carried(Code):
     step: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class For(Code):
     """A loop of a letter over [begin, end): by one, or by a step, which may carry a second letter along."""
 
@@ -222,14 +223,17 @@ class For(Code):
     body: tuple[Stmt, ...]
     step: Expr | None = None
     carried: Carried | None = None
-    source: str = field(default="", compare=False)
+    source: str = ""
 
 
 Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | For
 
+Node = TypeVar("Node", bound=Code)
+
 ZERO, ONE = Literal("0"), Literal("1")
 
 
+@functools.lru_cache(2**10)
 def integer(value: int) -> Expr:
     """An integer as C writes it."""
     return Literal(str(value)) if value >= 0 else Unary("-", Literal(str(-value)))
@@ -303,16 +307,53 @@ def both(conditions: Iterable[Expr]) -> Expr:
     return chain("&&", conditions, ONE)
 
 
-def names(code: object) -> Iterator[str]:
+@functools.cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
+
+
+def parts(code: Code) -> Iterator[Code]:
+    """The nodes that a node is made of."""
+    for name in _fields(type(code)):
+        part = getattr(code, name)
+        if isinstance(part, tuple):
+            yield from part
+        elif isinstance(part, Code):
+            yield part
+
+
+def mapped(code: Node, made_of: Callable[[Any], Any]) -> Node:
+    """A node with something made of each of its parts."""
+    changed: dict[str, Any] = {}
+    for name in _fields(type(code)):
+        part = getattr(code, name)
+        if isinstance(part, tuple):
+            changed[name] = tuple(map(made_of, part))
+        elif isinstance(part, Code):
+            changed[name] = made_of(part)
+    return replace(code, **changed)  # type: ignore[type-var]
+
+
+@memoised
+def unplaced(code: Node) -> Node:
+    """Code without the fields of the spec that it comes from: where two are the same, they print the same."""
+    if not isinstance(code, Stmt):
+        return code
+    bare = mapped(code, unplaced)
+    return replace(bare, source="") if getattr(code, "source", "") else bare  # type: ignore[arg-type]
+
+
+@memoised
+def names(code: Code) -> frozenset[str]:
     """The names that code reads or writes; what it declares is not among them."""
     if isinstance(code, Name):
-        yield code.name
-    elif isinstance(code, tuple):
-        for one in code:
-            yield from names(one)
-    elif is_dataclass(code) and not isinstance(code, type):
-        for member in fields(code):
-            yield from names(getattr(code, member.name))
+        return frozenset({code.name})
+    return names_of(parts(code))
+
+
+def names_of(codes: Iterable[Code]) -> frozenset[str]:
+    """The same of several nodes."""
+    return frozenset[str]().union(*map(names, codes))
 
 
 def used(declared: Iterable[Declare], body: Stmt) -> tuple[Declare, ...]:

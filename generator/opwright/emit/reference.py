@@ -14,7 +14,7 @@ from ..language.library import Page
 from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_of
-from . import prose
+from . import prose, split_prose
 from .kernels import Kernel
 from .printing import latex
 from .python_module import Wrapper, parameter_name
@@ -142,6 +142,7 @@ class ReferencePage:
     kernels: tuple[KernelEntry, ...]
     fast: tuple[FastEntry, ...]
     relations: tuple[tuple[str, str, str], ...]
+    splits: tuple[tuple[str, str], ...]
     sources: tuple[tuple[str, Page | None], ...]
 
 
@@ -179,6 +180,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
         kernels=tuple(_kernel(kernel) for kernel in kernels),
         fast=tuple(_fast(op)),
         relations=relations(op),
+        splits=split_prose.lines(op),
         sources=tuple((name, pages.get(name)) for name in cited_pages(op)),
     )
 

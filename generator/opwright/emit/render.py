@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
+from .. import parallel
 from ..derive import signature
 from ..derive.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
@@ -28,16 +30,21 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import escape, prose, provenance, python_module, reference, wrap
+from . import escape, prose, provenance, python_module, reference, split_prose, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
+from .onnx_table import onnx_table
 from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
 
 if TYPE_CHECKING:
     from .step_module import StepWrapper
+
+
+SPLITS = "SHARDING.json"
+PRINTED = ("c", "python", "docs")  # the folders of templates of a package
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,37 @@ def unit(op: Op) -> Unit:
     )
 
 
+class _Compiled(jinja2.BytecodeCache):
+    """The code of templates while the environment lives, by their names and texts."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key + bucket.checksum in self.codes:
+            bucket.bytecode_from_string(self.codes[bucket.key + bucket.checksum])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.codes[bucket.key + bucket.checksum] = bucket.bytecode_to_string()
+
+
 def compile_templates(env: jinja2.Environment, library: Library) -> None:
     """Compile the templates and load the modules that a library needs, so that forked processes share them."""
     stepped = {op.stepped for op in library.ops}
     if True in stepped:
         _steps()
-    for name in env.list_templates(extensions=["j2"]):
-        if PurePath(name).name.startswith("step") in stepped:
-            env.get_template(name)
+    env.bytecode_cache = cache = _Compiled()
+
+    def compiled(name: str) -> dict[str, bytes]:
+        env.get_template(name)
+        return cache.codes
+
+    names = [name for name in env.list_templates(extensions=["j2"]) if name.split("/")[0] in PRINTED]
+    wanted = [name for name in names if PurePath(name).name.startswith("step") in stepped]
+    for codes in parallel.each(compiled, wanted):
+        cache.codes |= codes
+    for name in wanted:
+        env.get_template(name)
 
 
 def render(
@@ -131,7 +161,7 @@ def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
     files = of_library(library, templates, spec_folder)
-    for op in library.ops:
+    for op in (*library.ops, *library.gradients):
         files |= of_op(op, library)
     return files
 
@@ -146,7 +176,14 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
-        RENDERED["__init__.py"], lambda: {"head": head, "ops": ops, "imports": _imports(), "exports": _exports(ops)}
+        RENDERED["__init__.py"],
+        lambda: {
+            "head": head,
+            "ops": ops,
+            "gradients": library.gradients,
+            "imports": _imports(),
+            "exports": _exports(ops),
+        },
     )
     files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in made()]))
     for name, path in copied(templates).items():
@@ -168,12 +205,18 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
+    files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
+    entry = split_prose.entry
+    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in ops})})
     return files
 
 
 def of_op(op: Op, library: Library) -> dict[str, Output]:
-    """The files of one operation."""
-    return _steps().files(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+    """The files of one operation; a gradient for autograd has no page."""
+    files: dict[str, Output] = _steps().files(op, library) if as_steps(op).stepped else _of_reduce(op, library)
+    if op in library.gradients:
+        del files[f"docs/{op.function}.md"]
+    return files
 
 
 def _steps() -> ModuleType:
@@ -268,9 +311,11 @@ def numbered(path: str, text: str) -> list[tuple[int, str]]:
     """The tidy lines, each with the number of the line of `text` that it was."""
     pieces = wrap.wrap_lines(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
     lines: list[tuple[int, str]] = []
+    empty = 2  # lines in a row, of which none stands at the beginning
     for number, line in pieces:
         line = line.rstrip()
-        if line or any(before for _, before in lines[-2:]):
+        empty = 0 if line else empty + 1
+        if empty <= 2:
             lines.append((number, line))
     while lines and not lines[-1][1]:
         lines.pop()

@@ -58,6 +58,7 @@ class Elements:
         self.position: Expr | None = None  # of the cell in its row, while values of lanes are made
         self.declared: dict[str, Declare] = {}  # constants of the function, in the order of their use
         self.task: dict[str, Declare] = {}  # where rows of runs begin, for the loops that walk them
+        self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # by cell, while these offsets are those
         self.used: set[str] = set()  # arrays
         self.steps: list[Expr] = []  # of rows, which need no room where they are 1
         self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
@@ -68,6 +69,10 @@ class Elements:
     def blocked(self) -> bool:
         """Whether tasks have a block of lanes each; otherwise every task has all of them."""
         return self.lanes is not None and self.lanes.name in self.phase.own
+
+    def streams(self, target: Read) -> bool:
+        """Whether rows of an array may go past the caches: each task writes its own stretch of an output once."""
+        return self.blocked and self.program.arrays[target.tensor].role == "output"
 
     def cells_of_lanes(self) -> int:
         """Room for how many lanes a task's arrays have: less where one has more than a cell for each."""
@@ -234,9 +239,13 @@ class Elements:
         return Binary("==", rank, ONE), Index(Member(SIZES, f"{array.name}_{axis.name}"), ZERO)
 
     def terms(self, read: Read) -> list[Term]:
-        array = self.program.arrays[read.tensor]
-        walk = self._between if array.role == "between" else self._strided
-        return [*walk(array, read)]
+        """The parts of a cell's place."""
+        key = read, self.position
+        if key not in self.placed:
+            array = self.program.arrays[read.tensor]
+            walk = self._between if array.role == "between" else self._strided
+            self.placed[key] = [*walk(array, read)]
+        return self.placed[key]
 
     def slope(self, tree: expr.Expr, copy: int) -> Expr | None:
         """How much an index grows from lane to lane."""
@@ -282,16 +291,12 @@ class Elements:
         """The axes of a private array that are letters of tasks."""
         if array.name not in self.staged.private:
             return {}
-        return {number: letter for number, letter in self.walkers(array).items() if letter in self.phase.own}
-
-    def walkers(self, array: Array) -> dict[int, str | None]:
-        """By axis of an array between steps, the letter by which its first step writes it."""
-        target = next(part.target for part in self.program.parts if part.target.tensor == array.name)
-        return {number: self.program.walks(array.name, number, index) for number, index in enumerate(target.indices)}
+        walkers = self.program.walkers(array.name)
+        return {number: letter for number, letter in enumerate(walkers) if letter in self.phase.own}
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """An array between steps: cells in order, those of the lanes last, of a task's block from its beginning."""
-        own, walkers = self.own_axes(array), self.walkers(array)
+        own, walkers = self.own_axes(array), self.program.walkers(array.name)
         lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
         kept = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
         kept.sort(key=lambda number: walkers[number] == lane)

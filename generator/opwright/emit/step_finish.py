@@ -32,7 +32,7 @@ class Finish(Lowering):
 
     def body(self) -> tuple[Stmt, ...]:
         """A pass for each stretch of a row, of as many cells as tasks of the phase have in a block."""
-        inner = [statement for part in self.phase.parts for statement in self.part(part)]
+        inner = self.statements()
         along, block = self.along(), self.constant("block_", self.most_lanes())
         cell, rest = Binary("+", Name("cell_"), AT), Binary("-", CELLS, AT)
         end = Call("opwright_min", (Binary("+", BEGIN, Call("opwright_min", (block, rest))), along))
@@ -51,6 +51,9 @@ class Finish(Lowering):
         step = Call("opwright_min", (block, Binary("-", along, Binary("%", cell, along))))
         loop = For("at_", ZERO, CELLS, body, step=step)
         return (*nodes.used(self.declared.values(), loop), loop)
+
+    def streams(self, target: Read) -> bool:
+        return False  # its stretches are those of the engine's tiles
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """Of the sums, those from the first of the stretch on."""

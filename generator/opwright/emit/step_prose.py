@@ -16,7 +16,7 @@ from ..derive.variants import ISAS
 from ..language import expr
 from ..language.library import Page
 from ..language.model import Attribute, Op, Step, Tensor
-from . import prose, reference
+from . import prose, reference, split_prose
 from .printing import latex
 from .step_module import StepWrapper, row_label
 
@@ -63,6 +63,7 @@ class StepPage:
     fast: tuple[str, ...]  # instruction sets that they are compiled for, too
     phases: tuple[str, ...]
     relations: tuple[tuple[str, str, str], ...]
+    splits: tuple[tuple[str, str], ...]
     sources: tuple[tuple[str, Page | None], ...]
 
 
@@ -218,6 +219,7 @@ def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
         fast=tuple(isa.name for isa in ISAS if isa.fast and isa.serves(op, op.dtypes[0])),
         phases=tuple(_phase(parted(op), number) for number in range(len(staged(parted(op)).phases))),
         relations=reference.relations(op),
+        splits=split_prose.lines(op),
         sources=tuple((name, pages.get(name)) for name in reference.cited_pages(op)),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from ..derive import slopes
 from ..derive.program import INITIAL, Formula, Part
@@ -112,8 +113,10 @@ class Row:
             return For("i_", ZERO, N, (updated(self.values, operator, cell, made, source),), source=source)
 
         value = self.formula.value
-        if operator == "set" and dtype == "f32" and isinstance(value, expr.Call) and self.inside.of_rows(value):
-            loops: list[Stmt] = [loop(value.arguments[0]), _made_of_row(value, row)]
+        if wide and self.converted(value):
+            loops: list[Stmt] = []
+        elif operator == "set" and dtype == "f32" and isinstance(value, expr.Call) and self.inside.of_rows(value):
+            loops = [loop(value.arguments[0]), _made_of_row(value, row)]
         else:
             loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
@@ -127,9 +130,14 @@ class Row:
             return False
         self.elements.used.add(self.part.target.tensor)
         self.elements.steps.append(ZERO)  # rows of no more than the room has
-        self.before.append(DeclareArray(WIDE.name, "float", ROOM))
-        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (WIDE, self._at(self.part.target), step, N))))
+        values = Name(self._row(value)) if self.converted(value) else WIDE
+        self.before += [DeclareArray(WIDE.name, "float", ROOM)] if values is WIDE else []
+        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (values, self._at(self.part.target), step, N))))
         return True
+
+    def converted(self, value: expr.Expr) -> TypeGuard[Read]:
+        """Whether what a step writes is a row of f32 as it stands, which is converted without a copy."""
+        return isinstance(value, Read) and self.lane in expr.names(value) and self.elements.dtype(value.tensor) == "f32"
 
     def added(self, cells: Expr) -> tuple[Stmt, ...]:
         """The terms of lanes put to what an array of as many cells has."""
@@ -275,6 +283,8 @@ class Row:
         place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
         if kept:
             place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))
+        elif elements.streams(target):
+            place = Call(f"opwright_place_{dtype}", (Name(first), step, N, Name("total_"), Name(room)))
         self.before.append(Declare(name, place, f"{c_type} *restrict", changes=True))
         self.after.append(Do(Call(f"opwright_put_{dtype}", (Name(name), Name(first), step, N))))
         return name

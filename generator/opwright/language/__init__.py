@@ -1,1 +1,1 @@
-"""What a spec says: its text, its expressions, its model, and what holds of it before anything is derived."""
+"""The spec language: text, expressions, model, and facts that hold before anything is derived."""

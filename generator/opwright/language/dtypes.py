@@ -1,4 +1,4 @@
-"""Data types: all that the generator and the generated package know of each, in one table."""
+"""Data types: everything that the generator and the generated package know about each, in one table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 class Dtype:
     """A data type: its name in specs and in NumPy, its C type, its bytes.
 
-    `accumulates` says that terms may be added in it: then `suffix` ends its literals and functions in C. Elements of
-    the others widen to float exactly. Tensors of operations of steps may have any; those of others may but for those
-    without `kernels`, of which s32 may state a shape. `bits` is the type in whose name its memory
-    is passed on where NumPy has no buffer for it. `exact` says which numbers of few bits it holds: how many bits, what
-    they are multiples of, the least and the greatest.
+    `accumulates`: sums may use it; `suffix` then ends its literals and functions in C. Elements of the others convert
+    to float exactly. Tensors of operations of steps may have any type; those of other operations only types with
+    `kernels`, except that s32 may state a shape. `bits` is the type whose buffer NumPy passes on if it has none for
+    this one. `exact` describes its few-bit values: how many bits, their common factor, the minimum and the maximum.
     """
 
     name: str
@@ -28,7 +27,7 @@ class Dtype:
     exact: tuple[int, float, float, float] | None = None
 
     def holds(self, value: float) -> bool:
-        """Whether a number is one of this type; f32 and f64 round all that a spec says."""
+        """Whether this type represents a number; f32 and f64 round every number of a spec."""
         if math.isinf(value):
             return self.infinite
         if self.exact is None:
@@ -48,7 +47,7 @@ class Dtype:
 
     @property
     def module(self) -> str:
-        """The Python module that has it."""
+        """The Python module that defines it."""
         return "ml_dtypes" if self.bits else "np"
 
 

@@ -1,6 +1,6 @@
-"""The entries of a spec that a caller meets: sizes, attributes and tensors, as frozen dataclasses.
+"""The entries of a spec that callers see: sizes, attributes and tensors, as frozen dataclasses.
 
-In: nothing. Out: the words of the spec language for them, each with its meaning; model.py has the others.
+Each field is a key of the spec language with its meaning; model.py has the other entries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifi
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
 VALUE = Word(r"[A-Za-z][A-Za-z0-9_]*", "a word")
-ATEN = Word(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)?", "the name of an operator of PyTorch, perhaps with an overload")
+ATEN = Word(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)?", "the name of an operator of PyTorch, optionally with an overload")
 THEIRS = Word(r"[a-z_][a-z0-9_]*", "an argument of PyTorch")
 LITERAL = Word(r"[A-Za-z0-9_.-]+", "a plain value")
 FIELD = Word(r"[a-z_]+(\.([A-Za-z0-9_-]+|\*))*", "a path of fields, such as attributes.strides.min")
@@ -112,7 +112,7 @@ class Attribute(Node):
 
 @dataclass(frozen=True)
 class Arrangement(Node):
-    """One way in which the axes of a tensor may be split over groups."""
+    """One way to split the axes of a tensor over groups."""
 
     dims: dict[str, Located] = key(MapOf(AXIS, Formula()), "the extent of each axis", required=True, default={})
     index: dict[str, Located] = key(
@@ -130,7 +130,7 @@ class Tensor(Node):
     parameter: str | None = key(IDENTIFIER, "the name of its parameter in Python, if different")
     optional: bool = key(Flag(), "whether a call may omit it; an omitted input reads as zero", default=False)
     absent: str | None = key(Text(), "the number that an omitted input reads as; also `inf` or `-inf`", silent=True)
-    when: Located | None = key(Formula(), "the calls that have it; all others do without", silent=True)
+    when: Located | None = key(Formula(), "the calls that have it; others do not", silent=True)
     broadcast: tuple[str, ...] = key(
         ListOf(AXIS),
         "the axes that broadcast: the extent may be 1, and a run may have fewer axes",
@@ -139,13 +139,13 @@ class Tensor(Node):
     )
     broadcast_if: dict[str, str] = key(
         MapOf(IDENTIFIER, VALUE),
-        "the word of an attribute with which it broadcasts; with others it does not",
+        "the word of an attribute with which it broadcasts; it does not with other words",
         default={},
         silent=True,
     )
     broadcast_as: str | None = key(
         IDENTIFIER,
-        "the input whose shape an output has: what stands at cells that are one cell of the input is put together",
+        "the input whose shape an output has: values at positions that share one element of the input are combined",
         silent=True,
     )
     may_lack: tuple[str, ...] = key(
@@ -181,11 +181,11 @@ class Aten(Node):
         ATEN, "its name in PyTorch's library `aten`, with the overload behind a dot", required=True, default=""
     )
     when: dict[str, str] = key(
-        MapOf(THEIRS, LITERAL), "its arguments that must have these values, such as `true`, `1` or `none`", default={}
+        MapOf(THEIRS, LITERAL), "arguments that must have these values, such as `true`, `1` or `none`", default={}
     )
     arguments: dict[str, str] = key(
-        MapOf(IDENTIFIER, THEIRS), "inputs and attributes, each with the argument that it takes", default={}
+        MapOf(IDENTIFIER, THEIRS), "inputs and attributes, each with the argument that provides it", default={}
     )
     words: dict[str, str] = key(MapOf(IDENTIFIER, VALUE), "attributes that always have the same value", default={})
-    gives: int = key(Integer(0, 7), "which of its results the first output is", default=0)
+    gives: int = key(Integer(0, 7), "the number of the result that is the first output", default=0)
     at: Mark = mark()

@@ -1,6 +1,6 @@
 """Evaluates integer and truth expressions in exact integers.
 
-In: a tree and the values of its symbols. Out: a value, or one per spatial axis. Inexact where a division leaves a
+In: a tree and the values of its symbols. Out: a value, or one per spatial axis. Raises Inexact if a division leaves a
 remainder.
 """
 
@@ -48,7 +48,7 @@ def _floor(a: int, b: int) -> int:
 
 
 def _scaled(whole: int, factor: float) -> int:
-    """A product in f32, rounded down; Inexact where it is no number."""
+    """A product in f32, rounded down. Raises Inexact if it is not finite."""
     with np.errstate(all="ignore"):
         product = float(np.float32(whole) * np.float32(factor))
     if not math.isfinite(product):
@@ -80,9 +80,9 @@ Evaluator = Callable[[Mapping[str, Value], int], int]
 
 
 def evaluate(tree: Expr, symbols: Mapping[str, Value]) -> Value:
-    """The value of an integer or truth expression, in exact integers: a tuple where it has one per spatial axis.
+    """The value of an integer or boolean expression, in exact integers: a tuple if it has one per spatial axis.
 
-    `and` and `or` look at their right side only where the left one leaves it open. Raises Inexact where `/` leaves a
+    `and` and `or` short-circuit. Raises Inexact if `/` leaves a
     remainder or a divisor is zero.
     """
     visit, names = _compiled(tree)
@@ -100,7 +100,7 @@ def _compiled(tree: Expr) -> tuple[Evaluator, tuple[str, ...]]:
 
 
 def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
-    """The spatial axes that a tree has values for; None where it has one value."""
+    """The spatial axes that a tree has values for; None if it has one value."""
     for name in _compiled(tree)[1]:
         value = symbols[name]
         if isinstance(value, tuple):
@@ -110,7 +110,7 @@ def _axes(tree: Expr, symbols: Mapping[str, Value]) -> range | None:
 
 @memoised
 def _evaluator(node: Expr) -> Evaluator:
-    """A node as a function of the symbols and of the axis: trees are walked once and evaluated very often."""
+    """A node compiled to a function of the symbols and the axis: trees are walked once and evaluated often."""
     if isinstance(node, Number):
         number = node.value
         assert isinstance(number, int)

@@ -1,12 +1,12 @@
 """The expression language of specs: parsed into a tree here, never evaluated as Python.
 
 Integers, `+ - * / %`, `min max floor ceil`, comparisons, `and or not`, and over vectors `any all prod ones`.
-A vector symbol holds one value per axis of a run and an operation on it works axis by axis. `/` is exact: a
+A vector symbol has one value per axis of a run, and operations on it are elementwise. `/` is exact: a
 remainder is an error, and `floor` and `ceil` take a quotient. `%` is Euclidean. In semantics there are also
 reads of tensors, `src[n, c, i]`, real literals, and in steps the functions of REAL_FUNCTIONS.
 
-In: text and the mark where it stands. Out: a frozen tree whose nodes know their column. The module knows
-nothing of operations, and prints nothing (see printing.py).
+In: text and its mark. Out: a frozen tree whose nodes know their column. The module knows
+nothing of operations, and does not print code (see printing.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VECTOR_FUNCTIONS = {"ones": (1, 1)}
 SCALE_FUNCTIONS = {"scaled": (2, 2)}
 # Of letters of steps: the number of their values, the last letter fastest.
 LETTER_FUNCTIONS = {"number": (1, 8)}
-# What only the values of steps are made with.
+# Functions that only values of steps may use.
 REAL_FUNCTIONS = {
     **dict.fromkeys(("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "abs", "round", "sign"), (1, 1)),
     "pow": (2, 2),
@@ -51,7 +51,7 @@ REAL_FUNCTIONS = {
     "bit_not": (1, 1),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), (2, 2)),
 }
-# Those of them that integers have, and real numbers have not.
+# Those of them for integers only.
 BIT_FUNCTIONS = frozenset(("bit_not", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"))
 ALL_FUNCTIONS = {**FUNCTIONS, **VECTOR_FUNCTIONS, **SCALE_FUNCTIONS, **LETTER_FUNCTIONS, **REAL_FUNCTIONS}
 REDUCTIONS = ("any", "all", "prod")
@@ -265,14 +265,14 @@ class _Parser:
 
 
 def _is_real(node: Expr) -> bool:
-    """Whether a node makes real numbers whatever it is made of."""
+    """Whether a node is real regardless of its operands."""
     if isinstance(node, Number):
         return isinstance(node.value, float)
     return isinstance(node, Read) or (isinstance(node, Call) and node.function in REAL_FUNCTIONS)
 
 
 def parse(text: str, mark: Mark | None = None) -> Expr:
-    """The tree of `text`; SpecInvalid with file, line and column where it is none."""
+    """The tree of `text`. Raises SpecInvalid with file, line and column."""
     return _Parser(text, mark or Mark()).parse()
 
 
@@ -288,7 +288,7 @@ def children(tree: Expr) -> tuple[Expr, ...]:
 
 
 def depth(tree: Expr) -> int:
-    """How many nodes stand on top of each other; printed text nests no deeper."""
+    """The depth of a tree; printed text nests no deeper."""
     return 1 + max(map(depth, children(tree)), default=0)
 
 
@@ -307,7 +307,7 @@ def of_bits(tree: Expr) -> bool:
 
 @memoised
 def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
-    """A tree with another part in place of each that equals `old`; elements of tensors are parts as a whole."""
+    """A tree with every part equal to `old` replaced; an element of a tensor is replaced only as a whole."""
     if tree == old:
         return new
     if isinstance(tree, Unary):
@@ -321,13 +321,13 @@ def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
 
 @memoised
 def names(tree: Expr) -> frozenset[str]:
-    """The symbols that a tree mentions, those inside a read's indices too."""
+    """The symbols in a tree, including those in indices of reads."""
     return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
 
 
 @memoised
 def loose_names(tree: Expr) -> frozenset[str]:
-    """The symbols outside any, all, prod and number: where one of them is a vector, the tree is one."""
+    """The symbols outside any, all, prod and number: if one of them is a vector, so is the tree."""
     if isinstance(tree, Name):
         return frozenset({tree.id})
     if isinstance(tree, Call) and (tree.function in REDUCTIONS or tree.function in LETTER_FUNCTIONS):
@@ -336,7 +336,7 @@ def loose_names(tree: Expr) -> frozenset[str]:
 
 
 def gathered_names(tree: Expr) -> frozenset[str]:
-    """The symbols inside any, all, prod and number, which take every spatial axis of them."""
+    """The symbols inside any, all, prod and number, which reduce over all their axes."""
     found = frozenset[str]()
     for node in walk(tree):
         if isinstance(node, Call) and (node.function in REDUCTIONS or node.function in LETTER_FUNCTIONS):
@@ -344,6 +344,7 @@ def gathered_names(tree: Expr) -> frozenset[str]:
     return found
 
 
+@memoised
 def reads(tree: Expr) -> tuple[Read, ...]:
     """The tensor elements that a tree reads, in the order of the text."""
     return tuple(node for node in walk(tree) if isinstance(node, Read))

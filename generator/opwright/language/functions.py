@@ -1,6 +1,6 @@
-"""How far the functions of values may be from the exact results: part of the language, whatever computes them.
+"""Error bounds of the functions of values: part of the language, independent of the implementation.
 
-In: nothing. Out: a table, which docs/SPEC.md prints. Nothing here computes.
+A table only, which docs/SPEC.md prints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hashes of what a spec means, independent of how it is written.
+"""Hashes of the meaning of a spec, independent of notation.
 
-Two hashes per operation: `semantic` covers all that reaches a kernel and stands in the C files; `full` covers every
-word. Marks, spacing and comments reach neither.
+Two hashes per operation: `semantic` covers everything that affects a kernel and appears in the C files; `full` covers
+every word. Marks, spacing and comments affect neither.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from ..memo import memoised
 from .model import Op
 from .schema import Assignment, Located
 
+_PLAIN = (str, int, bool)
+
 
 def canonical(value: Any) -> Any:
-    """Plain lists, maps and scalars that are equal exactly when two pieces of a spec mean the same."""
+    """Plain lists, maps and scalars that are equal exactly if two pieces of a spec mean the same."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Located):
         return canonical(value.tree)
     if isinstance(value, Assignment):
@@ -38,7 +42,7 @@ def canonical(value: Any) -> Any:
 
 @functools.cache
 def _compared(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
-    """The fields of a class that count in comparisons, each with whether it may be silent."""
+    """The fields of a class that count in comparisons, each with its `silent` flag."""
     return tuple((f.name, bool(f.metadata.get("silent"))) for f in dataclasses.fields(kind) if f.compare)
 
 
@@ -50,13 +54,13 @@ def digest(*parts: Any) -> str:
 
 @memoised
 def full_hash(op: Op) -> str:
-    """Of every word of an operation, shared parts included."""
+    """The hash of every word of an operation, including shared parts."""
     return digest(op)
 
 
 @memoised
 def semantic_hash(op: Op) -> str:
-    """Of all that reaches a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
+    """The hash of everything that affects a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""
     dims = [[dim.symbol, dim.per_axis, dim.min, dim.typical] for dim in op.dims.values()]
     layouts = [
         [name, [[v.value, op.layouts[name][v.value]] for v in op.attribute(name).values or ()]]
@@ -73,7 +77,7 @@ def semantic_hash(op: Op) -> str:
     cells = [*(tensor.name for tensor in (*op.tensors, *stated)), "accumulate"]
     dtypes = [{name: row[name] for name in cells} for row in op.dtypes]
     ranks = [op.spatial_rank.min, op.spatial_rank.max]
-    init = repr(float(op.semantics.init)).removesuffix(".0")  # however it is written
+    init = repr(float(op.semantics.init)).removesuffix(".0")  # independent of notation
     semantics, form = dataclasses.replace(op.semantics, init=init), op.normal_form
     name = [op.op, op.function_] if op.function_ else op.op
     return digest(name, ranks, dims, layouts, tensors, attributes, lets, classes, dtypes, semantics, form)
@@ -84,7 +88,7 @@ def text_hash(text: str) -> str:
 
 
 def files_hash(files: Mapping[PurePosixPath, bytes]) -> str:
-    """Of files, names and contents, in the order of their names."""
+    """The hash of files, names and contents, in the order of their names."""
     total = hashlib.sha256()
     for path in sorted(files):
         total.update(str(path).encode() + b"\0" + files[path] + b"\0")
@@ -92,7 +96,7 @@ def files_hash(files: Mapping[PurePosixPath, bytes]) -> str:
 
 
 def folder_hash(folder: Path, suffixes: tuple[str, ...], without: str = "") -> str:
-    """Of the files of a folder, names and contents, in the order of their names; one subfolder may be left out."""
+    """The hash of the files of a folder, names and contents, in order; one subfolder may be left out."""
     return files_hash(folder_files(folder, suffixes, without))
 
 

@@ -1,6 +1,6 @@
-"""Of which kind an expression is: an integer, a real or a truth value, one or one per spatial axis.
+"""The kind of an expression: integer, real or truth value; one value, or one per spatial axis.
 
-In: a tree and the kinds of its symbols. Out: its kind, or SpecInvalid with the place of what makes no sense.
+In: a tree and the kinds of its symbols. Out: its kind, or SpecInvalid with the place of the error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .expr import (
 )
 from .source import Mark, Problem, SpecInvalid, suggestion
 
-# How a number becomes a truth value; elements of boolean tensors are numbers, too.
+# The advice for a number used as a truth value; elements of boolean tensors are numbers, too.
 AS_TRUTH = "; a number x is compared, as in x != 0"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an expression is: `base` int, bool or real; a vector has one value per spatial axis."""
+    """The kind of an expression: `base` int, bool or real; a vector has one value per spatial axis."""
 
     base: str
     vector: bool = False
@@ -45,7 +45,7 @@ class Kind:
 
 
 def kind_of(tree: Expr, symbols: Mapping[str, Kind], mark: Mark, *, step: bool = False) -> Kind:
-    """The kind of a tree, or SpecInvalid: an unknown symbol, a sum of truth values, a vector where none may be.
+    """The kind of a tree. Raises SpecInvalid for an unknown symbol, a sum of truth values, or a misplaced vector.
 
     In the value of a step, `floor` and `ceil` take real numbers too.
     """
@@ -89,7 +89,7 @@ class _Kinds:
         return Kind(kind.base)
 
     def truth(self, node: Expr, kinds: list[Kind]) -> Kind | None:
-        """The kind of a node that makes a truth value of truth values; None where it does not."""
+        """The kind of a logical operation; None for other nodes."""
         vector = any(kind.vector for kind in kinds)
         if isinstance(node, Unary) and node.op == "not":
             if kinds[0].base != "bool":
@@ -108,7 +108,7 @@ class _Kinds:
         return None
 
     def number(self, node: Expr, kinds: list[Kind]) -> Kind:
-        """The kind of a node that takes numbers; the condition of `select` is none of them."""
+        """The kind of a node with numeric operands; the condition of `select` is not one of them."""
         vector = any(kind.vector for kind in kinds)
         chosen = isinstance(node, Call) and node.function == "select"
         numbers = kinds[1:] if chosen else kinds

@@ -1,4 +1,4 @@
-"""What a folder of specs says beyond one operation: shared entries, cited pages, and all operations together."""
+"""The parts of a folder of specs beyond one operation: shared entries, cited pages, and the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .source import Mark
 
 @dataclass(frozen=True)
 class Common(Node):
-    """What several operations share: the file _common.yaml."""
+    """Entries that several operations share: the file _common.yaml."""
 
     dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
     attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
@@ -45,11 +45,12 @@ class Sources(Node):
 
 @dataclass(frozen=True)
 class Library:
-    """A folder of specs: every operation, complete, and what they were completed from."""
+    """A folder of specs: every complete operation, the shared files, and gradients for autograd."""
 
     ops: tuple[Op, ...]
     pages: dict[str, Page]
     common: Common = Common()
+    gradients: tuple[Op, ...] = ()
 
     def op(self, name: str) -> Op:
-        return next(op for op in self.ops if name in (op.op, op.function))
+        return next(op for op in (*self.ops, *self.gradients) if name in (op.op, op.function))

@@ -1,13 +1,14 @@
-"""What a spec says, as frozen dataclasses: the words of the spec language, each with its meaning.
+"""The model of a spec as frozen dataclasses: the keys of the spec language, each with its meaning.
 
-The fields are the keys of the YAML files. `load.py` makes these from text and resolves every `use`, so that
-behind it an operation is complete; check/ proves what the types alone cannot.
+The fields are the keys of the YAML files. `load.py` creates these from text and resolves every `use`, so that
+operations are complete after loading; check/ verifies what the types alone cannot express.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..memo import memoised
 from .dtypes import DTYPES
 from .entries import AXIS as AXIS
 from .entries import FIELD as FIELD
@@ -25,6 +26,7 @@ from .entries import Dim as Dim
 from .entries import RefusedValue as RefusedValue
 from .entries import Tensor as Tensor
 from .entries import mark as mark
+from .onnx_nodes import Onnx as Onnx
 from .schema import (
     ASSIGNMENTS,
     Assignment,
@@ -61,7 +63,7 @@ class Let(Node):
 
 @dataclass(frozen=True)
 class Constraint(Node):
-    """A condition that every legal call fulfils."""
+    """A condition that every legal call satisfies."""
 
     shorthand = "use"
     use: str | None = key(SLUG, "a shared constraint of _common.yaml")
@@ -89,7 +91,7 @@ class GroupClass(Node):
 
 @dataclass(frozen=True)
 class Step(Node):
-    """An assignment over all values of its letters, done before the next begins. A bare text stands for its `do`."""
+    """An assignment over all values of its letters, completed before the next step begins. A bare text is its `do`."""
 
     shorthand = "do"
     do: Assignment | None = key(Statement(tuple(ASSIGNMENTS)), "the assignment")
@@ -134,7 +136,7 @@ class Semantics(Node):
 
     @property
     def assignment(self) -> Assignment:
-        """`reduce`, which the loader has made sure of."""
+        """`reduce`; the loader ensures that it is present."""
         assert self.reduce is not None
         return self.reduce
 
@@ -204,7 +206,7 @@ class RankRange(Node):
     at: Mark = mark()
 
 
-@dataclass(frozen=True, eq=False)  # hashed by identity, so that what follows from it can be remembered
+@dataclass(frozen=True, eq=False)  # hashed by identity, so that derived results can be memoised
 class Op(Node):
     """One operation."""
 
@@ -248,20 +250,26 @@ class Op(Node):
         default=(),
         silent=True,
     )
+    onnx: tuple[Onnx, ...] = key(
+        ListOf(Struct(Onnx)), "the nodes of ONNX that it computes; the first that fits one", default=(), silent=True
+    )
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = mark()
 
     @property
+    @memoised
     def function(self) -> str:
-        """The name of its Python function and the stem of its C names: the spec's word, else snake_case of its own."""
+        """The name of its Python function and the stem of its C names: `function`, or its name in snake_case."""
         return self.function_ or snake_case(self.op)
 
     @property
+    @memoised
     def tensors(self) -> tuple[Tensor, ...]:
-        """Data inputs and outputs; shape inputs are not among them."""
+        """Data inputs and outputs, without shape inputs."""
         return (*self.data_inputs, *self.outputs)
 
     @property
+    @memoised
     def data_inputs(self) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self.inputs if not tensor.shape_of)
 
@@ -275,8 +283,9 @@ class Op(Node):
         return bool(self.semantics.steps)
 
     @property
+    @memoised
     def runs(self) -> frozenset[str]:
-        """The symbols of sizes that are runs of axes of their own."""
+        """The symbols of sizes that are runs of axes."""
         return frozenset(dim.symbol for dim in self.dims.values() if dim.run)
 
     def tensor(self, name: str) -> Tensor:
@@ -291,8 +300,9 @@ class Op(Node):
         return {**self.let, **self.padding, **self.shape}
 
     @property
+    @memoised
     def layout_attributes(self) -> tuple[str, ...]:
-        """The attributes that order the axes of some tensor, in the order of their use."""
+        """The attributes that order the axes of some tensor, in order of use."""
         return tuple(dict.fromkeys(tensor.layout for tensor in self.tensors if tensor.layout))
 
     def stated_by(self, output: Tensor) -> tuple[Tensor | Attribute, ...]:

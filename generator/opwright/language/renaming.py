@@ -1,6 +1,6 @@
-"""Names of a spec, changed wherever they stand.
+"""Renames the names of a spec wherever they occur.
 
-In: a piece of the model. Out: the same with one name for another; nothing is changed in place.
+In: a piece of the model. Out: a copy with a name replaced; nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .model import Arrangement, Aten, Op, Relation, Tensor
 from .schema import Assignment, Located, Node, Text
 from .source import Mark
 
-# Maps whose keys are no names of the operation: those of another one, and axes.
+# Maps whose keys are not names of the operation: names of another operation, and axes.
 FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
-# What names nothing of the operation at all, and maps whose values do not.
+# Fields that contain no names of the operation, and maps whose values do not.
 STRANGE = {(Aten, "aten"), (Aten, "when")}
 STRANGE_VALUES = {(Aten, "arguments")}
 T = TypeVar("T")
 
 
 def rename(value: T, old: str, new: str) -> T:
-    """The same with one name for another, wherever a name may stand; prose is left alone."""
+    """A copy with a name replaced wherever it occurs; prose is left alone."""
     result: Any = _rename(value, old, new)
     return result  # type: ignore[no-any-return]
 
@@ -49,7 +49,7 @@ def _rename(value: Any, old: str, new: str) -> Any:
             if (type(value), field.name) in STRANGE_VALUES:
                 changed[field.name] = {_rename(name, old, new): entry for name, entry in here.items()}
                 continue
-            if kind is None or prose or AXIS in (kind, getattr(kind, "item", None)):  # an axis is known in its tensor
+            if kind is None or prose or AXIS in (kind, getattr(kind, "item", None)):  # an axis belongs to its tensor
                 continue
             if field.name == "layouts":
                 changed[field.name] = {
@@ -72,7 +72,7 @@ def _rename(value: Any, old: str, new: str) -> Any:
 
 
 def rename_axis(op: Op, tensor: str, old: str, new: str) -> Op:
-    """Another name of an axis of a tensor, in all that share its layout."""
+    """Rename an axis of a tensor, in all tensors that share its layout."""
     layout = next((one.layout for one in op.tensors if one.name == tensor), None)
 
     def keys(entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Words that no name of a spec may be, because it becomes an identifier of C and of Python."""
+"""Words that a spec must not use as names, because names become identifiers in C and Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ C_WORDS = frozenset(
     "intptr_t uintptr_t intmax_t uintmax_t wchar_t float_t double_t typeof nullptr constexpr thread_local alignas "
     "alignof".split()
 )
-# Builtins that make good names, and that no generated module calls.
+# Builtins that are good names and that no generated module calls.
 FREE_BUILTINS = frozenset("all any bin bytes complex filter format hash hex id input iter next oct slice sum".split())
 RESERVED = C_WORDS | {*keyword.kwlist, *keyword.softkwlist} | frozenset(dir(builtins)) - FREE_BUILTINS
 RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})

@@ -1,7 +1,7 @@
-"""The shapes that spec text may take: one small set of kinds that both decodes YAML nodes and prints a JSON Schema.
+"""The schema of spec text: a small set of kinds that decode YAML nodes and print a JSON Schema.
 
-In: composed YAML nodes. Out: frozen dataclasses of model.py, each with the mark where it stands. The expected kind
-directs decoding: `no` or `1e3` in a text field is text. A failed field is noted, and a placeholder.
+In: composed YAML nodes. Out: frozen dataclasses of model.py, each with its mark. The expected kind
+directs decoding: `no` or `1e3` in a text field is text. An invalid field becomes a problem and a placeholder.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Problems(list[Problem]):
-    """Collects complaints while decoding."""
+    """Collects problems while decoding."""
 
     def note(self, mark: Mark, rule: str, message: str) -> None:
         self.append(Problem(mark, rule, message))
 
 
 class Spelled(str):
-    """A text of a spec that knows where it stands; in every other way a plain str."""
+    """A str that knows its place in the spec."""
 
     at: Mark
 
@@ -43,7 +43,7 @@ def spelled(text: str, at: Mark) -> Spelled:
 
 
 def place(text: str | None, otherwise: Mark) -> Mark:
-    """Where a text of a spec stands; a text that came from elsewhere stands at `otherwise`."""
+    """The place of a text of a spec; `otherwise` for other texts."""
     return text.at if isinstance(text, Spelled) else otherwise
 
 
@@ -93,7 +93,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Word:
-    """A name that matches a pattern; `identifier` ones are also no reserved word of C or Python."""
+    """A name that matches a pattern; with `identifier` it must not be a reserved word of C or Python."""
 
     pattern: str
     what: str
@@ -134,7 +134,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer of 64 bits."""
+    """A 64-bit integer."""
 
     minimum: int = expr.INT64_MIN
     maximum: int = expr.INT64_MAX
@@ -207,14 +207,14 @@ class Assignment:
     value_at: Mark = dataclasses.field(default=Mark(), compare=False, repr=False)
 
 
-# What stands in front of `=`, and what it is called.
+# The operator before `=`, and its name.
 ASSIGNMENTS = {"": "set", "+": "sum", "*": "product", "max": "max", "min": "min"}
 _ASSIGNMENT = re.compile(r"(?P<target>[^=<>]+?)\s*(?P<op>\+|\*|\bmax|\bmin|)=(?!=)\s*(?P<value>.+)")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """An assignment of the spec language, by one of some operators."""
+    """An assignment of the spec language, with one of the given operators."""
 
     operators: tuple[str, ...]
 
@@ -290,7 +290,7 @@ class MapOf:
 
 
 def entries(node: yaml.Node, file: str, problems: Problems) -> list[tuple[yaml.Node, yaml.Node]]:
-    """The key and value nodes of a mapping; none, and a problem, where the node is no mapping."""
+    """The key and value nodes of a mapping; none, and a problem, if the node is not a mapping."""
     if not isinstance(node, yaml.MappingNode):
         problems.note(mark_of(node, file), "kind", f"expected a mapping but found {_article(node)}")
         return []
@@ -301,9 +301,9 @@ def entries(node: yaml.Node, file: str, problems: Problems) -> list[tuple[yaml.N
 
 
 class Node:
-    """A dataclass of model.py that stands in a spec file.
+    """A dataclass of model.py that appears in a spec file.
 
-    Its fields are made by `key()`; `shorthand` names the field that a bare text stands for.
+    `key()` declares its fields; `shorthand` names the field that a bare text stands for.
     """
 
     shorthand: ClassVar[str | None] = None
@@ -311,9 +311,9 @@ class Node:
 
 
 def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None, silent: bool = False) -> Any:
-    """A field of a Node: its kind, and what it means, for editors and for people.
+    """A field of a Node: its kind, and its meaning for editors and people.
 
-    A `silent` one counts in no hash where it is unsaid, so that a new key changes nothing for old specs.
+    A `silent` field counts in hashes only if it is set, so that a new key does not change the hashes of old specs.
     """
     metadata = {"kind": kind, "doc": doc, "required": required, "silent": silent}
     if isinstance(default, (dict, list)):
@@ -322,14 +322,14 @@ def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None, si
 
 
 def keys_of(cls: type[Node]) -> dict[str, Mapping[str, Any]]:
-    """The keys that a Node's mapping may have; a trailing underscore (Python keywords) is not part of the key."""
+    """The legal keys of a Node's mapping; a trailing underscore (Python keywords) is not part of the key."""
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
     return {field.name.rstrip("_"): field.metadata for field in fields if field.metadata}
 
 
 @dataclass(frozen=True)
 class Struct:
-    """A mapping with the keys of one Node class, or the shorthand of it."""
+    """A mapping with the keys of one Node class, or its shorthand."""
 
     cls: type[Node]
 

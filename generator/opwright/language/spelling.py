@@ -1,6 +1,6 @@
-"""Expressions as text of the spec language: what `expr.parse` reads, with no more parentheses than it needs.
+"""Prints expressions in the spec language, as `expr.parse` reads them, with minimal parentheses.
 
-In: a tree. Out: text whose tree is the same.
+In: a tree. Out: text that parses to the same tree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _spell(node: Expr, level: int) -> str:
         text = f"{'not ' if node.op == 'not' else '-'}{_spell(node.operand, own)}"
     else:
         own = _LEVEL[node.op]
-        # Comparisons do not chain, so that either side of one is a sum.
+        # Comparisons do not chain, so each side of one is a sum.
         left = own + 1 if node.op in COMPARISONS else own
         text = f"{_spell(node.left, left)} {node.op} {_spell(node.right, own + 1)}"
     return f"({text})" if level > own else text
@@ -45,7 +45,7 @@ def _list(items: tuple[Expr, ...]) -> str:
 
 
 def number(value: float) -> str:
-    """A literal; the grammar wants digits on both sides of a point."""
+    """A literal; the grammar requires digits on both sides of a point."""
     if isinstance(value, int):
         return str(value)
     if math.isinf(value):

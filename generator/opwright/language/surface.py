@@ -1,18 +1,18 @@
-"""The public names of every generated package beside its operations, and the modules that they come from."""
+"""The public names of every generated package besides its operations, and the modules that define them."""
 
 from __future__ import annotations
 
 import re
 
 SETTINGS = ("get_num_threads", "get_specialize", "set_num_threads", "set_specialize")
-# What the package hands on, by the module that defines it.
+# The re-exported names, by the module that defines them.
 HANDED_ON = {
     "_description": ("TensorSpec", "VariantInfo"),
     "_errors": ("BuildError", "SpecError", "SpecTypeError"),
     "_explain": ("Explanation",),
     "_interface": SETTINGS,
 }
-# What it defines itself, and what it needs for that without showing it.
+# The names that it defines itself, and the private imports for them.
 OWN = ("build_kernels", "explain", "infer_shape", "operations", "variants")
 INNER = {"_interface": ("build",)}
 

@@ -1,6 +1,6 @@
-"""Of which kind every symbol of an operation is: an integer, a real, or one value per spatial axis.
+"""The kind of every symbol of an operation: an integer, a real, or one value per spatial axis.
 
-In: an operation. Out: its symbols and their kinds, in the words of Kind. Nothing is derived here: these are the
+In: an operation. Out: its symbols and their kinds. Nothing is derived here: these are the
 types that the spec itself gives.
 """
 
@@ -25,7 +25,7 @@ def spatial(dims: dict[str, Located], op: Op) -> tuple[str, ...]:
 
 
 def tells_rank(op: Op) -> bool:
-    """Whether a required input has spatial axes, so that calls say how many there are."""
+    """Whether a required input has spatial axes, so that calls determine their number."""
     kinds = symbol_kinds(op)
     vectors = {symbol for symbol, kind in kinds.items() if kind.vector} - op.runs
     required = [tensor for tensor in op.data_inputs if not tensor.optional and tensor.when is None]
@@ -35,7 +35,7 @@ def tells_rank(op: Op) -> bool:
 
 @memoised
 def symbol_kinds(op: Op) -> Mapping[str, Kind]:
-    """Every symbol that expressions of a call may use. Let values are typed in the order of their dependence."""
+    """Every symbol that expressions of a call may use. Let values are typed in order of dependence."""
     kinds = {dim.symbol: Kind("int", bool(dim.per_axis or dim.run)) for dim in op.dims.values()}
     kinds |= {symbol_of(a): _KINDS[a.type or ""] for a in op.attributes if has_symbol(a)}
     pending = {symbol: let for symbol, let in op.lets.items() if symbol not in kinds}
@@ -66,7 +66,7 @@ def has_symbol(attribute: Attribute) -> bool:
 
 
 def is_places(attribute: Attribute) -> bool:
-    """Whether it is a list that says at which axes a run stands."""
+    """Whether it is a list that gives the positions of a run's axes."""
     return attribute.locates is not None and attribute.type == "s64[]"
 
 

@@ -1,1 +1,1 @@
-"""Independent witnesses: the spec run directly, calls sampled from it, results compared, claims proven."""
+"""Independent witnesses: interpret the spec directly, sample calls from it, compare results, prove claims."""

@@ -1,6 +1,6 @@
-"""The numbers that a caller wrote, as the oracle reads them.
+"""The oracle's reading of numbers that a caller passed.
 
-In: whatever was given for an attribute. Out: plain numbers; None where it is of another kind. Nothing is refused here.
+In: any value of an attribute. Out: plain numbers; None if the value is of another kind. Nothing is refused here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def wholes(value: object) -> tuple[int, ...] | None:
 
 
 def _real(value: object) -> float | None:
-    """The nearest f32, infinite where the value is too large for one."""
+    """The nearest f32; infinite if the value is too large."""
     if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
         return None
     with np.errstate(over="ignore"):
@@ -39,7 +39,7 @@ def _real(value: object) -> float | None:
 
 
 def entries_of(attribute: Attribute, value: object) -> tuple[Any, ...] | None:
-    """The value of a number attribute as a tuple; None where it is of another kind."""
+    """The value of a number attribute as a tuple; None if it is of another kind."""
     if attribute.type == "s64[]":
         return wholes(value)
     if attribute.type == "f32[]":

@@ -1,7 +1,7 @@
-"""The data types of tensors, as the oracle's NumPy has them, and values rounded to them.
+"""The data types of tensors in NumPy, for the oracle, and rounding to them.
 
 In: values in float64 or int64. Out: arrays. The generator's own table (language/dtypes.py) is not used here, so that it
-can be held against this.
+can be checked against this one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rounded(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype not in ("bf16", "f8_e4m3", "f8_e5m2"):
             return values.astype(NUMPY[dtype])
-        # By way of f32 rounded to odd, because the casts of ml_dtypes go through f32 and would round twice.
+        # Through f32 rounded to odd, because the casts of ml_dtypes go through f32 and would round twice.
         near = values.astype(np.float32)
         near = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
         odd = (near.view(np.uint32) | (near != values)).view(np.float32)
@@ -43,7 +43,7 @@ def rounded(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[Any]:
 
 
 def stored(values: Any, dtype: str) -> Any:
-    """Values in the type of a tensor: real ones rounded once, to integers half to even; what is too large saturates."""
+    """Values in the type of a tensor: reals are rounded once, to integers half to even, and saturate."""
     if dtype == "boolean":
         return values != 0
     if dtype in ("s4", "u4"):
@@ -57,7 +57,7 @@ def stored(values: Any, dtype: str) -> Any:
     if dtype in ("s64", "u64"):
         limits = np.iinfo(NUMPY[dtype])
         if values.dtype != np.float64:
-            return values.astype(limits.dtype)  # 64 bits as they are
+            return values.astype(limits.dtype)  # 64-bit values are not converted
         whole = np.where(np.isnan(values), 0, np.rint(values))
         inside = np.where((whole >= limits.min) & (whole < 2.0**limits.bits / (1 if dtype == "u64" else 2)), whole, 0)
         ends = [(whole < limits.min, limits.min), (inside != whole, limits.max)]

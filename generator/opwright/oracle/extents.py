@@ -1,6 +1,6 @@
-"""The extents of tensors, as the oracle reads them off shapes and works them out.
+"""The extents of tensors: the oracle's own inference from shapes.
 
-In: pieces of a spec and the facts of a call. Out: what an axis tells, and shapes in the order of layouts.
+In: pieces of a spec and the facts of a call. Out: the facts that an axis implies, and shapes in layout order.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _UNDONE = {"*": "/", "/": "*", "+": "-", "-": "+"}
 
 
 def solve(tree: Expr, facts: Facts) -> tuple[str, Expr] | None:
-    """What an axis tells: ('', its extent) where it is known, or a symbol and that symbol in terms of the extent."""
+    """The fact that an axis implies: ('', its extent) if known, or a symbol and its value in terms of the extent."""
     return _solved(tree, expr.names(tree).difference(facts))
 
 
 @memoised
 def _solved(tree: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
-    """The same from the names that are not known; an oracle asks for it very often, and evaluates the same nodes."""
+    """The same, memoised by the unknown names, because the oracle asks for it very often."""
     return _taken_off(tree, Name(""), unknown) if unknown else ("", tree)
 
 
 def _taken_off(tree: Expr, extent: Expr, unknown: frozenset[str]) -> tuple[str, Expr] | None:
-    """The symbol inside, once what is known is taken off from the outside."""
+    """The inner symbol, after the known operands are removed from outside in."""
     if isinstance(tree, Name):
         return tree.id, extent
     if not isinstance(tree, Binary) or tree.op not in _UNDONE:
@@ -45,7 +45,7 @@ def _taken_off(tree: Expr, extent: Expr, unknown: frozenset[str]) -> tuple[str, 
 
 
 def each(value: expr.Value | None) -> tuple[int, ...]:
-    """The entries of a vector, the one of a scalar, none of what is not known."""
+    """The entries of a vector, the single one of a scalar, none of an unknown value."""
     if value is None:
         return ()
     return value if isinstance(value, tuple) else (value,)
@@ -54,7 +54,7 @@ def each(value: expr.Value | None) -> tuple[int, ...]:
 def shape_of(
     op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
 ) -> tuple[int, ...]:
-    """The extents of a tensor in the order of its layout. KeyError where something is not known."""
+    """The extents of a tensor in the order of its layout. Raises KeyError if one is unknown."""
     arrangements = tensor.ways
     dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
     order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
@@ -62,9 +62,9 @@ def shape_of(
 
 
 def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
-    """The extents that a list says, with as many cells as `whole`; None where it cannot be read so.
+    """The extents in a list, with as many elements as `whole`; None if there are none.
 
-    For -1 the one extent is tried that could make as many cells; besides it 0 and 1, which tell where any would do.
+    For -1 the only extent that gives this many elements is tried, and also 0 and 1, which detect that any extent fits.
     """
     if whole is None:
         return tuple(said) if all(entry >= 0 for entry in said) else None

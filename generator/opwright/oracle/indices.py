@@ -1,8 +1,8 @@
-"""Where an element of a tensor stands, and how far the arithmetic of an index may reach: the oracle's own reading.
+"""The position of an element of a tensor, and the range of index arithmetic: the oracle's own reading.
 
-In: pieces of a spec, and what a call tells. Out: integers, or arrays of them over the letters of a chunk. What the
-generator derives from the same pieces (bounds.py, nest.py, types.py) is not used here, so that it can be held against
-this.
+In: pieces of a spec, and the facts of a call. Out: integers, or arrays of them over the letters of a chunk. The
+generator's derivations from the same pieces (bounds.py, nest.py, types.py) are not used here, so that they can be
+checked against these.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..language.model import Op, Tensor
 from ..memo import memoised
 from .extents import each
 
-LIMIT = 2**62  # two indices below it can be added without leaving int64
-SMALL = 2**10  # whether calls of smaller numbers only may reach too far is asked once of an operation
+LIMIT = 2**62  # two indices below it add without overflow of int64
+SMALL = 2**10  # for calls with smaller numbers only, an operation is checked once
 
 
 @memoised
 def vectors(op: Op) -> frozenset[str]:
-    """The symbols that have a value per spatial axis: such sizes, lists, and what is made of them axis by axis."""
+    """The symbols with a value per spatial axis: such sizes, lists, and values computed from them per axis."""
     found = {dim.symbol for dim in op.dims.values() if dim.per_axis}
     found |= {a.symbol or a.name or "" for a in op.attributes if a.type in ("s64[]", "f32[]") and not a.shape_of}
     scalars = {dim.symbol for dim in op.dims.values()} - found
@@ -42,7 +42,7 @@ def vectors(op: Op) -> frozenset[str]:
 
 
 def varies(tree: Expr, vectors: set[str] | frozenset[str]) -> bool:
-    """Whether a tree has a value per spatial axis: it names a vector, not inside of any, all or prod."""
+    """Whether a tree has a value per spatial axis: it names a vector outside of any, all and prod."""
     if isinstance(tree, Name):
         return tree.id in vectors
     if isinstance(tree, Call) and tree.function in expr.REDUCTIONS:
@@ -64,12 +64,12 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "min": np.minimum, "max": np.maximum, "prod": np.multiply, "any": np.logical_or, "all": np.logical_and,
     "floor": np.floor_divide, "ceil": lambda a, b: -np.floor_divide(np.negative(a), b),
 }  # fmt: skip
-# What prod, any and all make of a run without axes.
+# The values of prod, any and all over a run without axes.
 OF_NONE = {"prod": 1, "any": False, "all": True}
 
 
 def operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
-    """The word of a node, as INTEGER has it, and its operands."""
+    """The operator of a node, as a key of INTEGER, and its operands."""
     if isinstance(node, Call):
         return node.function, expr.children(node.arguments[0]) if node.function in ("floor", "ceil") else node.arguments
     assert isinstance(node, (Unary, Binary))
@@ -77,12 +77,12 @@ def operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:
 
 
 def apply(operation: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """An operation of two operands over any number of them, from the left."""
+    """A binary operation folded over any number of operands, from the left."""
     return operation(*values) if len(values) == 1 else functools.reduce(operation, values)
 
 
 def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
-    """The value of an integer or truth expression on one spatial axis, over arrays of letters."""
+    """The value of an integer or boolean expression on one spatial axis, over arrays of letters."""
     if isinstance(tree, Number):
         return tree.value
     if isinstance(tree, Name):
@@ -99,7 +99,7 @@ def integers(tree: Expr, symbols: Mapping[str, Any], axis: int = 0) -> Any:
 
 
 def number(letters: Sequence[Expr], symbols: Mapping[str, Any]) -> Any:
-    """The number of some letters' values, the last one fastest: `symbols` has the own number and count of each."""
+    """The flat index of some letters' values, the last one fastest: `symbols` has the index and the count of each."""
     result: Any = 0
     for letter in letters:
         assert isinstance(letter, Name)
@@ -120,7 +120,7 @@ def index(
 
 
 def _value(tree: Expr, symbols: Mapping[str, Any]) -> Any:
-    """The value of an index, a tuple where it has one per spatial axis."""
+    """The value of an index; a tuple if it has one per spatial axis."""
     ranks = [len(symbols[name]) for name in expr.names(tree) if isinstance(symbols[name], tuple)]
     if ranks and varies(tree, {name for name, value in symbols.items() if isinstance(value, tuple)}):
         return tuple(integers(tree, symbols, axis) for axis in range(ranks[0]))
@@ -128,8 +128,8 @@ def _value(tree: Expr, symbols: Mapping[str, Any]) -> Any:
 
 
 def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
-    """Whether some index of a call can leave LIMIT: every letter at its extent, every symbol at its magnitude, every
-    minus a plus, and the extent of the axis on top. What is not known bounds nothing."""
+    """Whether some index of a call can exceed LIMIT: every letter at its extent, every symbol at its magnitude, every
+    minus as a plus, plus the extent of the axis. Unknown values give no bound."""
     ranks = [len(value) for value in facts.values() if isinstance(value, tuple)]
     if all(-SMALL <= entry <= SMALL for value in facts.values() for entry in each(value)) and _never_far(op):
         return False
@@ -142,17 +142,17 @@ def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
 
 @memoised
 def _never_far(op: Op) -> bool:
-    """Whether no index leaves LIMIT in a call whose symbols are at most SMALL."""
+    """Whether no index exceeds LIMIT in a call whose symbols are at most SMALL."""
     named = [*(dim.symbol for dim in op.dims.values()), *(a.symbol or a.name or "" for a in op.attributes), *op.lets]
     return not _too_far(op, _Most(dict.fromkeys(named, SMALL)))
 
 
 class _Most(dict[str, int]):
-    """Magnitudes that symbols have at most, so that what they divide may be as large as it is."""
+    """Upper bounds of symbols; a quotient is bounded by its dividend."""
 
 
 def _too_far(op: Op, sizes: dict[str, int]) -> bool:
-    """The same on one axis, of the magnitudes of all symbols."""
+    """The same on one axis, from the magnitudes of all symbols."""
     for letters, reads in _walks(op):
         known = type(sizes)(sizes)
         for letter, extent in letters.items():
@@ -168,7 +168,7 @@ Walk = tuple[Mapping[str, Expr], tuple[tuple[Tensor, Read], ...]]
 
 @memoised
 def _walks(op: Op) -> tuple[Walk, ...]:
-    """The letters of the semantics with their extents, and the elements that are touched by them; then of finish."""
+    """The letters of the semantics with their extents, and the elements that they access; then those of finish."""
     semantics, output = op.semantics, op.output
     ranges = {letter: extent.tree for letter, extent in semantics.ranges.items()}
     reads = dict.fromkeys((semantics.assignment.target, *expr.reads(semantics.assignment.value)))

@@ -1,7 +1,7 @@
-"""The spec run directly, by brute force: the first oracle.
+"""Interprets the spec by brute force: the first oracle.
 
-In: an operation, NumPy arrays and attribute values. Out: the output, every index tuple of the semantics visited, summed
-in float64 and rounded once. Nothing here knows an operation; validate.py says whether a call is legal.
+In: an operation, NumPy arrays and attribute values. Out: the output: a sum over every index tuple of the semantics,
+in float64 and rounded once. Nothing here knows an operation; validate.py decides whether a call is legal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .validate import NUMPY, Array, Validation, validate
 
 __all__ = ["NUMPY", "Validation", "compute", "validate"]
 
-# Index tuples that are visited at once; some thirty arrays of this length live at a time.
+# Index tuples per chunk; about thirty arrays of this length are live at a time.
 CHUNK = 1 << 17
 
 
@@ -33,7 +33,7 @@ _REDUCE: dict[str, Any] = {"sum": np.add, "max": np.maximum}
 
 
 def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -> Any:
-    """The value of a value expression, all of it in float64."""
+    """The value of a value expression, entirely in float64."""
     if isinstance(tree, Read):
         return read(tree)
     if isinstance(tree, (Number, Name)) or (isinstance(tree, Call) and tree.function == "prod"):
@@ -43,7 +43,7 @@ def reals(tree: Expr, symbols: Mapping[str, Any], read: Callable[[Read], Any]) -
 
 
 def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Array:
-    """The output of a legal call, every index tuple of the semantics visited; ValueError where the call is refused."""
+    """The output of a legal call, over every index tuple of the semantics. Raises ValueError if the call is refused."""
     validation = validate(op, inputs, attributes)
     if not validation.accepted:
         raise ValueError(f"{op.op}: {', '.join(validation.violations)}")
@@ -51,7 +51,7 @@ def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, obj
 
 
 def computed(op: Op, inputs: Sequence[Array | None], validation: Validation) -> Array:
-    """The same for a call that has been validated."""
+    """The output of a call that has been validated."""
     with np.errstate(all="ignore"):
         return _Run(op, inputs, validation).result()
 
@@ -91,12 +91,12 @@ class _Run:
         return rounded(self.cells, row[self.op.output.name]).reshape(self.shapes[self.op.output.name])
 
     def cell_letters(self, own: Read) -> dict[str, Expr]:
-        """The letters by which `finish` names the cells of the output, each with its extent."""
+        """The letters with which `finish` indexes the output, each with its extent."""
         extents = [extent.tree for extent in self.op.output.dims.values()]
         return {letter.id: extent for letter, extent in zip(own.indices, extents) if isinstance(letter, Name)}
 
     def walk(self, ranges: Mapping[str, Expr]) -> Iterator[dict[str, Any]]:
-        """Every combination of the letters, a chunk at a time, with the symbols of the call."""
+        """All combinations of the letters, a chunk at a time, together with the symbols of the call."""
         symbols: dict[str, Any] = dict(self.validation.values)
         extents = {letter: evaluate(extent, symbols) for letter, extent in ranges.items()}
         shape = [entry for extent in extents.values() for entry in each(extent)]
@@ -109,7 +109,7 @@ class _Run:
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
 
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Where in memory an element stands, and whether it exists."""
+        """The position of an element in memory, and whether it exists."""
         tensor = self.op.tensor(read.tensor)
         way = self.validation.arrangements.get(tensor.name, "")
         dims, places = tensor.ways[way], index(tensor, read, way, letters)
@@ -124,7 +124,7 @@ class _Run:
         return at, inside
 
     def reduce(self, letters: dict[str, Any]) -> None:
-        """Accumulate the terms of a chunk that exist."""
+        """Accumulate the existing terms of a chunk."""
         assignment = self.op.semantics.assignment
         at, taken = self.position(assignment.target, letters)
         places = {}
@@ -140,7 +140,7 @@ class _Run:
         np.add.at(self.count, at[taken], 1)
 
     def finish(self, letters: dict[str, Any], own: Read) -> tuple[Array, Any]:
-        """The stored values of a chunk of cells, and where they stand."""
+        """The stored values of a chunk of cells, and their positions."""
         formula = self.op.semantics.finish
         assert formula is not None
         at, _ = self.position(own, letters)

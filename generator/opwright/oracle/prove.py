@@ -1,7 +1,7 @@
-"""Whether the normal form of a spec says the same as its semantics, on small exact calls.
+"""Checks that the normal form of a spec agrees with its semantics, on small exact calls.
 
-In: an operation. Out: nothing, or a sentence with the first call on which the two differ. Fast kernels are made from
-the normal form and reference kernels from the semantics, so no kernel is made of a spec that disagrees with itself.
+In: an operation. Out: None, or a sentence with the first call on which the two differ. Fast kernels are made from
+the normal form and reference kernels from the semantics, so a spec that contradicts itself gets no kernels.
 The normal form is evaluated here, in the words of its relation: tap k joins `big[n, g*B + b, o*S + k*D - PB]` with
 `small[n, g*A + a, o]` through `W[g, a, b, k]`. The semantics are evaluated by interpret.py.
 """
@@ -30,7 +30,7 @@ Reals = npt.NDArray[np.float64]
 
 @memoised
 def agrees(op: Op) -> str | None:
-    """None where the normal form equals the semantics, or is not there; else how they differ."""
+    """None if there is no normal form or it equals the semantics; else how they differ."""
     return _compare(op, op.normal_form) if op.normal_form else None
 
 
@@ -56,7 +56,7 @@ def _compare(op: Op, form: NormalForm) -> str | None:
 
 
 def calls(op: Op) -> Iterator[Call]:
-    """Legal calls with small integers, the same ones every time, over every number of axes."""
+    """Legal calls with small integers over every number of axes, the same ones every time."""
     for setting, inputs, validation in legal(op):
         yield inputs, arguments(op, setting).values, validation
 
@@ -89,7 +89,7 @@ def solved(op: Op, form: NormalForm, inputs: Sequence[Array | None], validation:
     w = weights[place].reshape(*weights[place].shape[:3], -1)
     if form.solve == "w":
         solved = np.einsum("ngbqt,ngaq->gabt", np.where(exists, big.cells[..., at], 0), small.cells)
-        weights[...] = np.nan  # which a cell that no index reaches stays, as fast kernels leave it alone
+        weights[...] = np.nan  # the value of a cell that no index reaches; fast kernels leave it, too
         weights[place] = solved.reshape(w.shape[:3] + taps)
         return weights
     if form.solve == "y":
@@ -123,14 +123,14 @@ class _Data:
         self.cells = cells.reshape(self.shape[0], groups, self.channels, -1)
 
     def stored(self) -> Array:
-        """The tensor in its own layout again."""
+        """The tensor in its own layout."""
         return self.cells.reshape(self.shape).transpose(np.argsort(self.axes))
 
 
 def _weights(
     op: Op, validation: Validation, read: Read, channels: tuple[int, int, int]
 ) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    """Where W[g, a, b, *k] stands in its tensor, one index array per axis; and the extents of k."""
+    """The position of W[g, a, b, *k] in its tensor, one index array per axis, and the extents of k."""
     tensor = op.tensor(read.tensor)
     way = validation.arrangements.get(tensor.name, "")
     dims = tensor.ways[way]
@@ -147,7 +147,7 @@ def _weights(
 def _joined(
     small: Sequence[int], big: Sequence[int], taps: Sequence[int], *steps: Sequence[int]
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Which position of the big tensor each small position meets at each tap, and whether it exists."""
+    """The position of the big tensor for each small position and tap, and whether it exists."""
     at, exists = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
     for o, i, k, s, d, pad in zip(small, big, taps, *steps, strict=True):
         here = (np.arange(o) * s)[:, None] + np.arange(k) * d - pad

@@ -1,6 +1,6 @@
-"""Operations of steps run directly, by brute force: every step over all values of its letters, in float64 or int64.
+"""Interprets operations of steps by brute force: every step over all values of its letters, in float64 or int64.
 
-In: an operation of steps, NumPy arrays and attribute values. Out: the outputs that the call has, each rounded once.
+In: an operation of steps, NumPy arrays and attribute values. Out: the outputs of the call, each rounded once.
 Nothing here knows how kernels order, fuse or split steps.
 """
 
@@ -40,7 +40,7 @@ MIN_S64 = -(2**63)
 
 
 def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object]) -> dict[str, Any]:
-    """The outputs of a legal call by name; ValueError where the call is refused."""
+    """The outputs of a legal call by name. Raises ValueError if the call is refused."""
     call = validate_steps(op, inputs, attributes)
     if not call.accepted:
         raise ValueError(f"{op.op}: {', '.join(call.violations)}")
@@ -49,7 +49,7 @@ def compute_steps(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object
 
 
 class Run:
-    """A legal call, step by step."""
+    """Runs a legal call step by step."""
 
     def __init__(self, op: Op, call: StepValidation) -> None:
         assert call.row is not None
@@ -76,7 +76,7 @@ class Run:
         self.dtype = np.dtype(np.int64 if self.whole else np.float64)
 
     def given(self, tensor: Tensor) -> Any:
-        """The cells of an input, of an omitted one too."""
+        """The elements of an input, also of an omitted one."""
         if tensor.name not in self.call.arrays:
             return np.full(math.prod(self.shapes[tensor.name]), float(tensor.absent or 0), self.dtype)
         cells = self.canonical(tensor.name, self.call.arrays[tensor.name]).ravel()
@@ -87,11 +87,11 @@ class Run:
         return bool(self.integers) and np.issubdtype(cells.dtype, np.integer)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The extents of an array, axis by axis in the order of the spec."""
+        """The extents of an array, by axis in the order of the spec."""
         return tuple(extent for tree in self.axes[name].values() for extent in each(evaluate(tree, self.symbols)))
 
     def own_shape(self, name: str) -> tuple[int, ...]:
-        """The extents of an output that has the shape of an input: 1 along an axis that the input does not have."""
+        """The extents of an output with the shape of an input: 1 along an axis that the input lacks."""
         places, shape = self.call.places[name], self.call.shapes[name]
         found: list[int] = []
         for axis, tree in self.axes[name].items():
@@ -100,7 +100,7 @@ class Run:
         return tuple(found)
 
     def canonical(self, name: str, array: Any) -> Any:
-        """An array with its axes in the order of the spec and at their full extents."""
+        """An array with its axes in the order of the spec and broadcast to their full extents."""
         places = self.call.places[name]
         shape: list[int] = []
         for axis, tree in self.axes[name].items():
@@ -159,7 +159,7 @@ class Run:
         return vectors[0] if vectors else 0
 
     def walk(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Every combination of some letters, a chunk at a time, with the symbols of the call."""
+        """All combinations of some letters, a chunk at a time, together with the symbols of the call."""
         extents = {name: evaluate(self.op.semantics.ranges[name].tree, self.symbols) for name in names}
         shape = [entry for extent in extents.values() for entry in each(extent)]
         for start in range(0, math.prod(shape), CHUNK):
@@ -177,12 +177,12 @@ class Run:
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
 
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Where an element of an array in canonical order stands, and whether it exists."""
+        """The position of an element of an array in canonical order, and whether it exists."""
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[read.tensor])
         for tree, index in zip(self.axes[read.tensor].values(), read.indices, strict=True):
-            if axis_kind(self.op, tree) == "run" and not isinstance(index, Name):  # the number of a cell
+            if axis_kind(self.op, tree) == "run" and not isinstance(index, Name):  # the flat index of a cell
                 extent = math.prod(next(extents) for _ in each(evaluate(tree, self.symbols)))
                 here = integers(index, letters)
                 inside = inside & (here >= 0) & (here < extent)
@@ -191,14 +191,14 @@ class Run:
             for number in range(len(each(evaluate(tree, self.symbols)))):
                 extent = next(extents)
                 here = integers(index, letters, number)
-                if extent == 1 and read.tensor in self.summed:  # one cell for all to which its input is stretched
+                if extent == 1 and read.tensor in self.summed:  # an element that is broadcast has one cell
                     here = here * 0
                 inside = inside & (here >= 0) & (here < extent)
                 at = at * extent + here
         return at, inside
 
     def value(self, tree: Expr, letters: Mapping[str, Any], spots: Mapping[Read, Any]) -> Any:
-        """A value in float64 or int64, or a truth value; what is of integers only is exact."""
+        """A value in float64 or int64, or a boolean; values of integers only are exact."""
         if isinstance(tree, Read):
             return self.data[tree.tensor][spots[tree]].astype(self.dtype)
         if isinstance(tree, Number):
@@ -218,7 +218,7 @@ class Run:
         return result
 
     def _floors(self, tree: Call) -> bool:
-        """floor and ceil of a quotient of integers: no element and no real number in it."""
+        """floor and ceil of a quotient of integers, without elements and real numbers."""
         if tree.function not in ("floor", "ceil"):
             return False
         return is_integer(tree, self.reals)

@@ -1,7 +1,7 @@
 """Small legal calls of an operation, sampled from its declarations alone, the same ones at every run.
 
-In: an operation. Out: settings, and the arguments that a setting stands for. Whoever wants calls that are nearly legal
-changes a setting and asks for its arguments again.
+In: an operation. Out: settings, and the arguments of a setting. For nearly legal calls,
+change a setting and ask for its arguments again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .extents import Fact, Facts, each, shape_of
 from .validate import NUMPY, Array, Validation, Validator
 
 SEED = 20240229
-COLUMNS = 20  # legal settings of one spatial axis that calls are combined from
+COLUMNS = 20  # legal settings of one spatial axis, which calls combine
 CALLS = 18  # calls of an operation, a third for each number of axes
-TRIES = 600  # samples before the spec is given up
+TRIES = 600  # samples before giving up
 MAX_CELLS = (
-    3000  # the product of all sizes of a call, and the cells of its output: what keeps a call below a millisecond
+    3000  # limits on the product of all sizes of a call and on its output, which keep a call below a millisecond
 )
 
 Column = dict[str, int]
@@ -32,10 +32,10 @@ Column = dict[str, int]
 
 @dataclass(frozen=True)
 class Setting:
-    """What the arguments of a call follow from.
+    """The choices that determine the arguments of a call.
 
     `sizes` are the symbols of dimensions, a tuple for those with one value per spatial axis; `values` the attributes
-    that the call states, `given` the optional tensors and the vectors of a shape that it gives, `ways` the arrangement
+    that the call passes, `given` the optional tensors and shape vectors that it passes, `ways` the arrangement
     of each tensor, `row` the types. A shape that the call states follows from `sizes`.
     """
 
@@ -48,8 +48,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Arguments:
-    """By name: type and shape of each tensor, the vectors that state a shape, the attributes, and the shapes of the
-    arrays that an input is joined from."""
+    """By name: type and shape of each tensor, the shape vectors, the attributes, and the shapes of the
+    arrays of variadic inputs."""
 
     tensors: dict[str, tuple[str, tuple[int, ...]]]
     vectors: dict[str, list[int]]
@@ -63,7 +63,7 @@ def numbers(op: Op) -> list[Attribute]:
 
 
 def facts(op: Op, setting: Setting) -> Facts:
-    """The symbols that shapes follow from. KeyError where a required attribute is not stated."""
+    """The symbols that determine shapes. Raises KeyError if a required attribute is missing."""
     rank = next((len(size) for size in setting.sizes.values() if isinstance(size, tuple)), 0)
     found: Facts = dict(setting.sizes)
     for attribute in numbers(op):
@@ -77,7 +77,7 @@ def facts(op: Op, setting: Setting) -> Facts:
 
 
 def arguments(op: Op, setting: Setting) -> Arguments:
-    """The arguments of a call. Raises Inexact or KeyError where the sizes make no shapes."""
+    """The arguments of a call. Raises Inexact or KeyError if the sizes give no shapes."""
     known = facts(op, setting)
     words = {
         a.name or "": str(setting.values.get(a.name or "", a.default)) for a in op.attributes if a.type == "string"
@@ -100,7 +100,7 @@ def arguments(op: Op, setting: Setting) -> Arguments:
 
 
 def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Validation]]:
-    """Legal calls with small integers over every number of axes: setting, inputs, and what the spec makes of them."""
+    """Legal calls with small integers over every number of axes: setting, inputs, and their validation."""
     sampler = _Sampler(op)
     columns = list(sampler.columns())
     ranks = range(op.spatial_rank.min, op.spatial_rank.max + 1)
@@ -117,24 +117,24 @@ def legal(op: Op) -> Iterator[tuple[Setting, list[Array | None], Validation]]:
 
 
 class _RefusedError(Exception):
-    """A rule is broken; which others are does not matter."""
+    """A rule is broken; further ones do not matter."""
 
 
 class _Legal(Validator):
-    """Validates a call up to the first rule that it breaks: most samples break one."""
+    """Validates a call up to the first broken rule, because most samples break one."""
 
     def note(self, rule: str) -> None:
         raise _RefusedError(rule)
 
     def blame(self, facts: Facts) -> None:
-        self.check_constraints(facts)  # which most samples break
+        self.check_constraints(facts)  # the check that most samples fail
         for name in self.shapes:
             if self.contradicts(name, facts):
                 self.note(f"{name}-shape")
 
 
 class _Sampler:
-    """Samples settings; None stands for a setting that is too big or whose call the spec refuses."""
+    """Samples settings; None stands for a setting that is too large or whose call the spec refuses."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -146,20 +146,20 @@ class _Sampler:
         self.minimum = {dim.symbol: max(dim.min or 0, 1) for dim in op.dims.values()}
 
     def small(self, attribute: Attribute) -> int:
-        """A value near the legal minimum; often the default, if there is one."""
+        """A value near the legal minimum, often the default if there is one."""
         if attribute.default is not None and self.rng.random() < 0.3:
             return int(attribute.default)
         return (attribute.min or 0) + int(self.rng.integers(3))
 
     def scalars(self) -> Column:
-        """Values that are no vectors; sizes are multiples of every number, so that they divide by groups."""
+        """The scalar values; sizes are multiples of every number, so that groups divide them."""
         found = {symbol_of(a): self.small(a) for a in self.numbers if a.type == "s64"}
         unit = max(1, math.prod(found.values()))
         minimum = {symbol: -(-self.minimum[symbol] // unit) for symbol in self.sizes}
         return found | {symbol: unit * int(self.rng.integers(low, low + 2)) for symbol, low in minimum.items()}
 
     def columns(self) -> Iterator[Column]:
-        """Values for one spatial axis with which a call is legal, whose axes are as few as can be and all alike."""
+        """Legal values of one spatial axis, found with the minimum number of axes, all equal."""
         axes = max(1, self.op.spatial_rank.min)
         ones = {symbol_of(a): max(a.min or 0, 1) for a in self.numbers if a.type == "s64"}
         unit = math.prod(ones.values())
@@ -182,7 +182,7 @@ class _Sampler:
         values: dict[str, Any] = {}
         for attribute in op.attributes:
             allowed = attribute.values or ()
-            # A word that orders no axes chooses formulas: its default more often, under which most calls are legal.
+            # A word that does not order axes selects formulas: prefer its default, with which most calls are legal.
             chosen = attribute.name in op.layout_attributes or attribute.required or rng.random() < 0.3
             if allowed and chosen:
                 values[attribute.name or ""] = allowed[rng.integers(len(allowed))].value

@@ -1,7 +1,7 @@
-"""Small calls of an operation of steps, made from its declarations alone.
+"""Small calls of an operation of steps, sampled from its declarations alone.
 
-In: an operation. Out: settings, and the arguments that a setting stands for. How many axes a run has, every extent and
-where axes stand are chosen; what a call means is asked of validate_steps.py.
+In: an operation. Out: settings, and the arguments of a setting. The number of axes of a run, all extents and
+the positions of axes are chosen here; validate_steps.py decides what a call means.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TRIES = 240
 
 @dataclass(frozen=True)
 class StepSetting:
-    """What the arguments of a call follow from.
+    """The choices that determine the arguments of a call.
 
     `sizes` are the symbols of dimensions, a tuple for a run and for one value per axis; `values` the attributes that
-    the call states; `given` the optional inputs that it gives, `row` the types. `turns` says, by the name of an
-    attribute that places axes, an input that is stretched or joined or a size that may lack, which way is taken.
+    the call passes; `given` the optional inputs that it passes, `row` the types. `turns` has the choice for each
+    attribute that places axes, each input that is broadcast or joined, and each size that may be missing.
     """
 
     sizes: Mapping[str, Any]
@@ -44,22 +44,22 @@ class StepSetting:
 
 
 def placing(attribute: Attribute) -> bool:
-    """Whether its value says where axes stand, or their extents, so that it follows from shapes."""
+    """Whether its value gives positions or extents of axes, so that it follows from shapes."""
     return bool(attribute.locates or attribute.order_of or attribute.extents_of or attribute.blocks)
 
 
 def lackable(op: Op) -> set[str]:
-    """The sizes whose axes arrays may lack."""
+    """The sizes whose axes may be missing from arrays."""
     return {tensor.dims[axis].text for tensor in op.tensors for axis in tensor.may_lack}
 
 
 def arguments(op: Op, setting: StepSetting) -> Arguments:
-    """The arguments of a call. KeyError or Inexact where the sizes make no shapes."""
+    """The arguments of a call. Raises KeyError or Inexact if the sizes give no shapes."""
     return _Call(op, setting).arguments()
 
 
 def samples(op: Op, rng: np.random.Generator) -> Iterator[StepSetting]:
-    """Settings without end; few of them need be legal."""
+    """An endless stream of settings; few of them need be legal."""
     while True:
         rank = int(rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
         sizes: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def _value(attribute: Attribute, sizes: Mapping[str, Any], rank: int, rng: np.ra
 
 
 class _Call:
-    """The arguments of one call, worked out."""
+    """Computes the arguments of one call."""
 
     def __init__(self, op: Op, setting: StepSetting) -> None:
         self.op, self.setting = op, setting
@@ -116,14 +116,14 @@ class _Call:
         self.places: dict[str, Any] = {}
 
     def stated(self, attribute: Attribute) -> Any:
-        """A value or else the default; a word as its own spelling."""
+        """A value or its default; an alias as the word that it stands for."""
         found = self.setting.values.get(attribute.name or "", attribute.default)
         for value in attribute.values or ():
             found = value.value if found in value.aliases else found
         return found
 
     def known(self) -> Facts:
-        """The symbols that shapes follow from."""
+        """The symbols that determine shapes."""
         sizes = self.setting.sizes
         rank = next((len(sizes[dim.symbol]) for dim in self.op.dims.values() if dim.per_axis), 0)
         facts: Facts = {**sizes, **dict.fromkeys(self.lacking, 1)}
@@ -156,7 +156,7 @@ class _Call:
         return [axis for axis in order if axis not in tensor.may_lack or tensor.dims[axis].text not in self.lacking]
 
     def extents(self, tensor: Tensor) -> dict[str, tuple[int, ...]]:
-        """The extents of each axis, or of all of a run; what may be stretched is so by its turn."""
+        """The extents of each axis, or of all axes of a run; an input that may be broadcast is so by its turn."""
         holds = all(self.words.get(name) == word for name, word in tensor.broadcast_if.items())
         turn = self.setting.turns.get(tensor.name, 0) if holds else 0
         found = {}
@@ -170,7 +170,7 @@ class _Call:
         return found
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """The shape of an array; what attributes say of its axes is noted."""
+        """The shape of an array; records the values of attributes that describe its axes."""
         extents = self.extents(tensor)
         owners = [(axis, extent) for axis, found in extents.items() for extent in found]
         count = len(owners)
@@ -206,7 +206,7 @@ class _Call:
         return tuple(extent for _, extent in owners)
 
     def blocks(self, attribute: Attribute, owners: Sequence[str], tensor: Tensor) -> None:
-        """The extents of blocks, told of the first tensor with the size that they divide."""
+        """The extents of blocks, from the first tensor with the size that they divide."""
         for role, size in (attribute.blocks or {}).items():
             symbol = Name(self.op.dims[role].symbol)
             if symbol in (extent.tree for extent in tensor.dims.values()):
@@ -236,7 +236,7 @@ class _Call:
         return Arguments(tensors, {}, stated, {name: parts for name, parts in lists.items() if parts})
 
     def parts(self, tensor: Tensor, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """The shapes of the arrays that an input is joined from: up to four, all but the last of extent 1."""
+        """The shapes of the arrays of a variadic input: up to four, all but the last of extent 1."""
         if not tensor.joined:
             return []
         extents = self.extents(tensor)
@@ -251,7 +251,7 @@ def _inside(tree: Expr) -> Expr:
 
 
 def settings(op: Op, accepted: Any) -> list[StepSetting]:
-    """Legal settings, of which `accepted` tells, the same ones at every run."""
+    """The settings that `accepted` accepts, the same ones at every run."""
     found: list[StepSetting] = []
     for tried, setting in enumerate(samples(op, np.random.default_rng(SEED))):
         if tried == TRIES or len(found) == CALLS:

@@ -1,7 +1,7 @@
-"""A part of a large call whose results are those of the whole: some values of letters of which no other value knows.
+"""A slice of a large call with the results of the whole: some values of letters, independent of the others.
 
-In: an operation of steps and a call. Out: smaller inputs, and how to take the same part of the outputs. A size can be
-cut if one letter alone walks its axes, no step adds over that letter, and nothing computes with the size or the letter.
+In: an operation of steps and a call. Out: smaller inputs, and how to take the same slice of the outputs. A size can be
+cut if a single letter walks its axes, no step sums over that letter, and nothing computes with the size or the letter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .validate_steps import validate_steps
 
 @dataclass(frozen=True)
 class Cut:
-    """The values that are kept of one axis: an axis of a size that stands for one, or one of a run, from the last."""
+    """The kept values of one axis: the axis of a scalar size, or one of a run, counted from the last."""
 
     symbol: str
     back: int
@@ -30,7 +30,7 @@ class Cut:
     extent: int
 
     def of(self, op: Op, name: str, array: Any, places: Places) -> Any:
-        """That part of an array; an axis along which it is stretched stays."""
+        """That slice of an array; an axis along which it is broadcast stays."""
         for axis, extent in op.tensor(name).dims.items():
             spots = places.get(axis, ())
             if extent.tree == Name(self.symbol) and len(spots) >= self.back:
@@ -41,14 +41,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Slice:
-    """The inputs of the smaller call, and the cuts that lead to it."""
+    """The inputs of the smaller call, and the cuts that produced it."""
 
     inputs: tuple[Any, ...]
     cuts: tuple[Cut, ...]
     places: Mapping[str, Places]
 
     def of(self, op: Op, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The same part of the outputs."""
+        """The same slice of the outputs."""
         found = dict(outputs)
         for cut in self.cuts:
             found = {name: cut.of(op, name, array, self.places[name]) for name, array in found.items()}
@@ -59,7 +59,7 @@ class Slice:
 
 
 def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], terms: int, most: int) -> Slice | None:
-    """A part of a call with about `most` of its terms; None where none can be cut out."""
+    """A slice of a call with about `most` of its terms; None if nothing can be cut."""
     call = validate_steps(op, inputs, attributes)
     cuts: list[Cut] = []
     for symbol, back, extent in sorted(_axes(op, call), key=lambda found: -found[2]):
@@ -84,7 +84,7 @@ def _cut(op: Op, cuts: Sequence[Cut], name: str, given: Any, places: Mapping[str
 
 
 def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
-    """The axes that can be cut: their symbol, their place from the last of its axes, and their extent."""
+    """The axes that can be cut: their symbol, their position from the last of its axes, and their extent."""
     found = program(op)
     for dim in op.dims.values():
         value = call.values.get(dim.symbol)
@@ -94,7 +94,7 @@ def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
 
 
 def _apart(op: Op, found: Program, symbol: str) -> bool:
-    """Whether the values of a size know nothing of each other."""
+    """Whether the values along a size are independent of each other."""
     letters = {name for name, letter in found.letters.items() if letter.extent == Name(symbol)}
     told = [axis.extent for array in found.arrays.values() for axis in array.axes]
     told += [letter.extent for letter in found.letters.values()]
@@ -109,7 +109,7 @@ def _apart(op: Op, found: Program, symbol: str) -> bool:
 
 
 def _alone(found: Program, part: Part, symbol: str, letters: set[str]) -> bool:
-    """Whether a step has one letter over a size, writes by it, and reads by it alone."""
+    """Whether a step has a single letter over a size, writes with it, and reads along the size with it alone."""
     own = letters & set(part.letters)
     if len(own) > 1 or not own <= expr.names(part.target):
         return False

@@ -1,8 +1,8 @@
-"""Whether one operation is the gradient of another: held against differences of the other, in f64.
+"""Checks that one operation is the gradient of another, against finite differences in f64.
 
-In: two operations of steps, and which tensors of the one stand for which of the other. Out: nothing, or a sentence with
-the first call on which they differ. Where a gradient does not depend on its own input, the operation is linear in it,
-and the two sides are compared exactly on whole numbers; elsewhere by central differences.
+In: two operations of steps, and how their tensors correspond. Out: None, or a sentence with
+the first call on which they differ. If a gradient does not depend on its own input, the operation is linear in it,
+and the two sides are compared exactly on integers; otherwise by central differences.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .step_sample import EXTENTS, SEED, Sample, samples
 from .validate_steps import validate_steps
 
 REAL = ("f32", "bf16", "f16", "f64")
-STEPS = (1e-5, 1e-6, 1e-4)  # of the differences; a corner within one of them lies outside of another
-HUGE = 1e9  # numbers beyond it have no differences to speak of
-NEAR = 1e-5  # how close both sides must be, as a share of what was added up
+STEPS = (1e-5, 1e-6, 1e-4)  # step sizes of the differences; a kink within one of them lies outside another
+HUGE = 1e9  # values beyond it have no meaningful differences
+NEAR = 1e-5  # tolerance, relative to the sum of magnitudes
 
 
 @dataclass(frozen=True)
 class Tie:
-    """Tensors of a gradient by its names: inputs that are values of the operation's, and gradients of them."""
+    """The correspondence by the gradient's names: inputs that are tensors of the operation, and gradients of them."""
 
     values: Mapping[str, str]
     seeds: Mapping[str, str]
@@ -39,7 +39,7 @@ class Tie:
 
 
 def tied(forward: Op, backward: Op) -> Tie:
-    """By names: diff_x is the gradient of x."""
+    """The correspondence by names: diff_x is the gradient of x."""
     ours = {tensor.name for tensor in (*forward.inputs, *forward.outputs)}
     outputs = {tensor.name for tensor in forward.outputs}
     inputs = [tensor.name for tensor in backward.inputs]
@@ -57,14 +57,14 @@ def doubled(op: Op) -> Op:
     told = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
     rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
     rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
-    rows.sort(key=lambda row: sum(dtype != "f64" for dtype in row.values()))  # of rows that fit, a call takes the first
+    rows.sort(key=lambda row: sum(dtype != "f64" for dtype in row.values()))  # a call takes the first row that fits
     return dataclasses.replace(op, dtypes=tuple(rows), attributes=told)
 
 
 def disagreement(
     forward: Op, backward: Op, tie: Tie, count: int = 4, seed: int = SEED, extents: Sequence[int] = EXTENTS
 ) -> str | None:
-    """The first call on which an operation's gradient is not what differences say; None where there is none."""
+    """The first call on which an operation's gradient differs from finite differences; None if there is none."""
     ours, theirs = doubled(forward), doubled(backward)
     judge = _Judge(ours, theirs, tie, np.random.default_rng(seed))
     for number, sample in enumerate(samples(ours, 10 * count, seed, extents)):
@@ -86,7 +86,7 @@ class _Judge:
         self.compared = 0
 
     def compare(self, sample: Sample, number: int) -> str | None:
-        """Both sides on one call, for each gradient by itself."""
+        """Compare both sides on one call, for each gradient separately."""
         whole = number % 2 == 1
         arrays = {t.name: a for t, a in zip(self.forward.inputs, sample.arrays) if a is not None}
         if number % 3 == 2:  # on both sides of 0
@@ -138,7 +138,7 @@ class _Judge:
     def gradients(
         self, arrays: Mapping[str, Any], outputs: Mapping[str, Any], seeds: Mapping[str, Any], sample: Sample
     ) -> dict[str, Any] | str | None:
-        """What the gradient's operation gives, or why it takes no such call; None where it needs what is not there."""
+        """The results of the gradient's operation, or why it refuses the call; None if it lacks an input."""
         all_arrays = {**arrays, **outputs}
         given = {name: all_arrays[of] for name, of in self.tie.values.items() if of in all_arrays}
         given |= {name: seeds[of] for name, of in self.tie.seeds.items() if of in seeds}
@@ -170,7 +170,7 @@ class _Judge:
         return [(total(step) - total(-step)) / (2 * step) for step in steps]
 
     def linear(self, name: str, of: str) -> bool:
-        """Whether a gradient depends neither on its own input nor on what was made of it."""
+        """Whether a gradient depends neither on its own input nor on values computed from it."""
         outputs = {tensor.name for tensor in self.forward.outputs}
         wrong = {theirs for theirs, ours in self.tie.values.items() if ours == of or ours in outputs}
         return not wrong & sources(self.backward, name) and not jumps(self.forward, of)
@@ -181,7 +181,7 @@ class _Judge:
 
 
 def jumps(op: Op, name: str) -> bool:
-    """Whether functions or choices stand on the way from an input to the outputs: flat, perhaps, but not linear."""
+    """Whether functions or choices lie between an input and the outputs: perhaps piecewise constant, but not linear."""
     moving = {name}
     for part in program(op).parts:
         trees = [formula.value for formula in part.formulas if any(r.tensor in moving for r in formula.reads)]
@@ -193,7 +193,7 @@ def jumps(op: Op, name: str) -> bool:
 
 
 def sources(op: Op, name: str) -> set[str]:
-    """Everything that the cells of an array are made of."""
+    """Everything that the elements of an array depend on."""
     found = {name}
     for part in reversed(program(op).parts):
         if part.target.tensor in found:

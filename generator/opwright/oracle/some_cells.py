@@ -1,7 +1,7 @@
-"""Some cells of the outputs of a call of steps, computed from what they depend on and from nothing else.
+"""Computes some cells of the outputs of a call of steps from only the values that they depend on.
 
-In: an operation of steps, a call, and how many terms may be computed. Out: places in outputs, and what stands there;
-None where the letters of a target do not follow from its cells, or where one cell depends on too much.
+In: an operation of steps, a call, and how many terms may be computed. Out: positions in outputs, and their values;
+None if the letters of a target do not follow from its cells, or if one cell depends on too many terms.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ COUNTS = (4096, 512, 64, 8, 1)
 
 
 class TooMuchError(Exception):
-    """The cells depend on more terms than may be computed, or a target does not tell its letters."""
+    """The cells depend on too many terms, or the letters of a target do not follow from its cells."""
 
 
 @dataclass
 class _Cells:
-    """Cells of an array by their places in it, which are sorted."""
+    """Cells of an array by their sorted positions."""
 
     places: Any
     values: Any
@@ -46,7 +46,7 @@ class _Cells:
 
 
 class _Given:
-    """An array of the call in its canonical order, of which only what is asked for is converted."""
+    """An array of the call in canonical order, converted only where it is read."""
 
     def __init__(self, view: Any, dtype: Any) -> None:
         self.view, self.dtype = view, dtype
@@ -58,7 +58,7 @@ class _Given:
 
 @dataclass(frozen=True)
 class Some:
-    """Cells of each output: their places in its canonical order, what they hold, and of how many cells they are."""
+    """Cells of each output: their positions in canonical order, their values, and the size of the output."""
 
     places: Mapping[str, Any]
     expected: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Some:
 
 
 def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], most: int) -> Some | None:
-    """As many cells as need at most so many terms."""
+    """As many cells as need at most `terms` terms."""
     call = validate_steps(op, inputs, attributes)
     if not call.accepted or any(tensor.broadcast_as for tensor in op.outputs):
         return None
@@ -89,7 +89,7 @@ def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], 
 
 
 class _Some(Run):
-    """Goes backwards through the steps for what cells need, then forwards over that alone."""
+    """Walks the steps backwards to find what cells need, then forwards to compute only that."""
 
     def __init__(self, op: Op, call: StepValidation, count: int, most: int) -> None:
         super().__init__(op, call)
@@ -123,7 +123,7 @@ class _Some(Run):
         return Some(asked, expected, orders, sum(math.prod(self.shapes[name]) for name in asked))
 
     def need(self, step: Step) -> Any:
-        """The cells that a step writes; what it reads of other arrays that steps write is wanted, too."""
+        """The cells that a step writes; the cells of other steps that it reads are requested, too."""
         assignment = chosen(step, self.call.words.get(step.by or "", ""))
         cells = self.wanted.get(assignment.target.tensor, np.zeros(0, np.int64))
         made = {a.target.tensor for own in self.op.semantics.steps for a in own.assignments}
@@ -160,7 +160,7 @@ class _Some(Run):
                 COMBINE[assignment.op].at(values, at, value)
 
     def taken(self, step: Step, assignment: Assignment, letters: Mapping[str, Any]) -> tuple[dict[Any, Any], Any]:
-        """Where each read stands, and which combinations of letters take part."""
+        """The position of each read, and which combinations of letters take part."""
         _, taken = self.position(assignment.target, letters)
         spots = {}
         for read in dict.fromkeys(expr.reads(assignment.value)):
@@ -174,7 +174,7 @@ class _Some(Run):
     def over(
         self, step: Step, assignment: Assignment, cells: Any, *, counted: bool = True
     ) -> Iterator[tuple[dict[str, Any], Any]]:
-        """Every combination of letters that writes some cells, a chunk at a time, each with the number of its cell."""
+        """All combinations of letters that write some cells, a chunk at a time, each with the index of its cell."""
         names = letters_of(self.op, step, assignment)
         extents = {name: evaluate(self.op.semantics.ranges[name].tree, self.symbols) for name in names}
         own = self.letters_at(assignment, cells, extents)

@@ -1,7 +1,7 @@
-"""What the steps of an operation say, as the interpreter reads it: axes, letters, and what integers divide by.
+"""The interpreter's reading of steps: axes, letters, and divisors of integers.
 
 In: an operation of steps. Out: extents of arrays by axis, the letters that an assignment walks. Kernels are derived
-from a reading of their own (derive/program.py), so that the two can be held against each other.
+from a separate reading (derive/program.py), so that the two check each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..language.schema import Assignment
 from ..language.types import symbol_kinds
 from .extents import Facts, each
 
-# What a cell holds before its first term, by operator.
+# The initial value of a cell, by operator.
 BEGINNING = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
 
 
@@ -31,7 +31,7 @@ def axis_kind(op: Op, extent: Expr) -> str:
 
 
 def axes_of(op: Op, array: str) -> dict[str, Expr]:
-    """The extents of a tensor, of a list, or of what steps name themselves, by axis."""
+    """The extents of a tensor, of a list, or of an array that steps define, by axis."""
     for tensor in op.tensors:
         if tensor.name == array:
             return {axis: extent.tree for axis, extent in tensor.dims.items()}
@@ -70,11 +70,11 @@ def letters_of(op: Op, step: Step, assignment: Assignment) -> tuple[str, ...]:
     return tuple(letter for letter in op.semantics.ranges if letter in used)
 
 
-# What integers divide by.
+# Divisors of integers.
 
 
 def uneven(op: Op, facts: Facts) -> bool:
-    """Whether some integer is divided by less than 1, or a quotient that nothing rounds leaves a remainder."""
+    """Whether some divisor of integers is below 1, or an unrounded quotient leaves a remainder."""
     reals = {attribute.symbol or attribute.name or "" for attribute in op.attributes if attribute.type == "f32"}
     return any(_is_uneven(quotient, rounded, facts) for quotient, rounded in _quotients(op, reals))
 
@@ -105,7 +105,7 @@ def _quotients(op: Op, reals: set[str]) -> Iterator[tuple[Binary, bool]]:
 
 
 def _within(tree: Expr, reals: set[str], *, exact: bool) -> Iterator[tuple[Binary, bool]]:
-    """In values only remainders, and what is rounded of integers, are integers; other quotients are real numbers."""
+    """In values, only remainders and rounded quotients of integers are integers; other quotients are real."""
     if isinstance(tree, Read):
         return
     rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
@@ -117,7 +117,7 @@ def _within(tree: Expr, reals: set[str], *, exact: bool) -> Iterator[tuple[Binar
 
 
 def is_integer(tree: Expr, reals: set[str]) -> bool:
-    """Whether a part of a value is made of integers: nothing real, no quotient that stays one."""
+    """Whether a part of a value consists of integers, without reals and unrounded quotients."""
     if isinstance(tree, Number):
         return isinstance(tree.value, int)
     if isinstance(tree, Name):

@@ -1,7 +1,7 @@
-"""Where the axes of a call's arrays stand, and how many axes each run has: searched, not solved.
+"""Positions of the axes of a call's arrays, and the number of axes of each run: found by search, not solved.
 
-In: arrays, and what attributes say of places. Out: the least lengths with which every tensor has as many axes as its
-array. The generated validators solve it, so that they can be held against this.
+In: arrays, and attributes that give positions. Out: the minimum lengths with which every tensor has as many axes as
+its array. The generated validators solve for them, so this is an independent check.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class AxisFinder(Validator):
 
     arrays: dict[str, Array]
     places: dict[str, Places]
-    spots: dict[str, tuple[int, ...]]  # by role, what the attribute that locates it says
+    spots: dict[str, tuple[int, ...]]  # by role, the value of the attribute that locates it
     orders: dict[str, tuple[int, ...]]  # by tensor, its order; by attribute, its extents
 
     def lengths(self) -> dict[str, int] | None:
-        """The least numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
+        """The minimum numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
         most = max((array.ndim for array in self.arrays.values()), default=0)
         said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
@@ -35,7 +35,7 @@ class AxisFinder(Validator):
         spans |= {"": range(allowed.min, allowed.max + 1)}
         spans |= {run: range(most + 1) for run in sorted(op.runs - said.keys())}
         told: list[str] = []
-        for tensor in op.data_inputs:  # whether an axis is omitted, the first input that may omit it says
+        for tensor in op.data_inputs:  # the first input that may omit an axis decides whether it is omitted
             told += [tensor.name] if tensor.name in self.arrays else []
             for symbol in (str(tensor.dims[axis].tree.id) for axis in tensor.may_lack):  # type: ignore[union-attr]
                 if len(spans[symbol]) > 1:
@@ -50,7 +50,7 @@ class AxisFinder(Validator):
     def fitting(
         self, names: Sequence[str], spans: Mapping[str, Sequence[int]]
     ) -> tuple[dict[str, int], dict[str, Places]] | None:
-        """The least numbers of axes with which some tensors fit, and where their axes stand."""
+        """The minimum numbers of axes with which some tensors fit, and the positions of their axes."""
         for found in itertools.product(*spans.values()):
             lengths = dict(zip(spans, found, strict=True))
             placed = {name: self.placed(self.op.tensor(name), self.arrays[name].ndim, lengths) for name in names}
@@ -78,7 +78,7 @@ class AxisFinder(Validator):
         return tensor.broadcast if holds else ()
 
     def placed(self, tensor: Tensor, ndim: int, lengths: Mapping[str, int]) -> Places | None:
-        """The axes of an array of `ndim` axes; None where the lengths do not fit it."""
+        """The axes of an array of `ndim` axes; None if the lengths do not fit it."""
         order = self.order(tensor)
         counts = {axis: self.count(tensor, axis, lengths) for axis in order}
         for axis in self.broadcasts(tensor):
@@ -100,7 +100,7 @@ class AxisFinder(Validator):
         return {a: fixed[a] if a in fixed else tuple(next(free) for _ in range(counts[a])) for a in order}
 
     def spots_of(self, tensor: Tensor, axis: str, ndim: int) -> tuple[int, ...] | None:
-        """What a list says of a run's places; None where no list does. A spot that is no axis gives none that fit."""
+        """The positions of a run from a list; None without a list. An invalid position never fits."""
         tree = tensor.dims[axis].tree
         inner = tree.arguments[0] if isinstance(tree, Call) and tree.function == "ones" else tree
         for attribute in self.op.attributes:
@@ -120,7 +120,7 @@ class AxisFinder(Validator):
         return next(t for t in self.op.data_inputs if any(e.tree == extent for e in t.dims.values()))
 
     def same_extents(self, tensor: Tensor, run: expr.Expr) -> bool:
-        """Whether a tensor has the axes of the first input with a run, which a list places; ones(R) stands for R."""
+        """Whether a tensor has the axes of the first input with a run that a list places; ones(R) stands for R."""
         left = [extent.tree for extent in self.first_with(run).dims.values()]
         for extent in tensor.dims.values():
             tree = extent.tree
@@ -131,7 +131,7 @@ class AxisFinder(Validator):
         return True
 
     def located(self, places: Mapping[str, Places], names: Sequence[str]) -> bool:
-        """Whether axes stand where attributes say: an s64 counts the axes before its own, from the end where < 0."""
+        """Whether axes are where attributes place them: an s64 counts the axes before its own, from the end if < 0."""
         for attribute in self.op.attributes:
             if attribute.locates is None or attribute.type != "s64":
                 continue

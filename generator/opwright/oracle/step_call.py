@@ -1,6 +1,6 @@
-"""What the oracle finds out of a call of an operation of steps.
+"""The oracle's answer about a call of an operation of steps.
 
-In: nothing. Out: the words of its answer, and the places of axes that a list orders.
+Types of the answer, and the positions of axes that a list orders.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .extents import Facts, each
 from .statements import integers_of
 from .validate import Array, Validation
 
-# Where the axes of a tensor stand in its array, by their names.
+# The positions of a tensor's axes in its array, by name.
 Places = dict[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class StepValidation(Validation):
-    """`shapes` of every output that the call has; `places` of the axes of every tensor; `lists` that steps read.
+    """`shapes` of every output of the call; `places` of the axes of every tensor; `lists` that steps read.
 
-    `arrays` are the inputs, a list of them joined to one.
+    `arrays` are the inputs, with variadic ones joined.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
@@ -36,7 +36,7 @@ class StepValidation(Validation):
 
 
 def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
-    """The axes as a list orders them; None where it is no permutation of them."""
+    """The axes in the order of a list; None if it is not a permutation of them."""
     owners = [axis for axis in order for _ in range(counts[axis])]
     axes = len(owners)
     if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
@@ -46,12 +46,12 @@ def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int
 
 
 def first_array(entry: Array | Sequence[Array] | None) -> Array | None:
-    """An array, or the first of those that an input is joined from."""
+    """An array, or the first one of a variadic input."""
     return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
 
 
 def _valued(tree: Expr) -> Iterator[Expr]:
-    """A value without the indices of its elements, which are integers of their own."""
+    """A value without the indices of its elements, which are separate integers."""
     yield tree
     if not isinstance(tree, Read):
         for child in expr.children(tree):
@@ -59,7 +59,7 @@ def _valued(tree: Expr) -> Iterator[Expr]:
 
 
 def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
-    """Whether letters have more numbers than the type in which values are made has exactly."""
+    """Whether letters have more values than the type of computation represents exactly."""
     most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
     made = [a for step in op.semantics.steps for a in step.assignments]
     trees = [a.value for a in made if a.target.tensor not in integers_of(op)]

@@ -1,7 +1,7 @@
 """Small legal calls of an operation of steps, sampled from its declarations alone, the same ones at every run.
 
-In: an operation of steps. Out: inputs of real numbers, attributes, and what the call means. Sizes are chosen first and
-arrays follow; what breaks a rule of the spec is dropped.
+In: an operation of steps. Out: inputs of real numbers, attributes, and the meaning of the call. Sizes are chosen first
+and determine the arrays; calls that break a rule of the spec are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBERS = (0.5, 1.0, 2.0, 3.0)
 
 @dataclass(frozen=True)
 class Sample:
-    """A legal call: an array per input, None where it is left out."""
+    """A legal call: an array per input, None if it is left out."""
 
     arrays: tuple[Any, ...]
     attributes: dict[str, Any]
@@ -38,7 +38,7 @@ class Sample:
 
 
 def samples(op: Op, count: int, seed: int = SEED, extents: Sequence[int] = EXTENTS) -> Iterator[Sample]:
-    """Up to so many legal calls; fewer where legal ones are rare."""
+    """Up to `number` legal calls; fewer if legal ones are rare."""
     sampler = _Sampler(op, np.random.default_rng(seed), extents)
     found = 0
     for number in range(TRIES):
@@ -99,7 +99,7 @@ class _Sampler:
     def value(
         self, attribute: Attribute, facts: dict[str, Any], values: dict[str, Any], rank: int, row: Mapping[str, str]
     ) -> None:
-        """A value of an attribute, and the fact that formulas see; what says where axes stand comes with the arrays."""
+        """A value of an attribute, and its value in formulas; attributes that place axes follow with the arrays."""
         name = attribute.name or ""
         if attribute.dtype_of:
             values[name] = row[attribute.dtype_of]
@@ -134,7 +134,7 @@ class _Sampler:
         return [self.number(attribute) for _ in range(count)]
 
     def named(self, facts: dict[str, Any], values: Mapping[str, Any]) -> None:
-        """The named values that follow; KeyError where one follows from nothing."""
+        """The named values. Raises KeyError if one cannot be computed."""
         pending = {
             symbol: let.value or let.cases[str(values[let.by or ""]).lower()] for symbol, let in self.op.lets.items()
         }
@@ -145,7 +145,7 @@ class _Sampler:
     # Arrays.
 
     def array(self, tensor: Tensor, facts: Mapping[str, Any], values: dict[str, Any], row: Mapping[str, str]) -> Any:
-        """An input with real numbers about 1 and about 0, or whole ones; None where the call leaves it out."""
+        """An input with real numbers around 1 and around 0, or with integers; None if the call leaves it out."""
         wanted = tensor.when is None or bool(evaluate(tensor.when.tree, facts))
         if not wanted or (tensor.optional and self.rng.random() < 0.2):
             return None
@@ -159,7 +159,7 @@ class _Sampler:
         return np.asarray(self.rng.uniform(0.3, 1.7, shape), dtype)
 
     def order(self, tensor: Tensor, values: Mapping[str, Any]) -> list[str]:
-        """The axes that an array has, in the order of its layout."""
+        """The axes of an array, in the order of its layout."""
         order = list(tensor.dims)
         if tensor.layout is not None:
             word = values[tensor.layout]
@@ -167,7 +167,7 @@ class _Sampler:
         return [axis for axis in order if axis not in tensor.may_lack or tensor.dims[axis].text not in self.lacking]
 
     def extents(self, tensor: Tensor, axis: str, facts: Mapping[str, Any]) -> tuple[int, ...]:
-        """The extents of an axis in this array: of one that broadcasts some are 1, and of a run some are not there."""
+        """The extents of an axis in this array: some are 1 if it broadcasts, and some of a run are missing."""
         value = evaluate(tensor.dims[axis].tree, facts)
         whole = each(value)
         if min(whole, default=0) < 0:
@@ -178,7 +178,7 @@ class _Sampler:
         return tuple(1 if self.rng.random() < 0.3 else extent for extent in kept)
 
     def placed(self, tensor: Tensor, extents: Mapping[str, tuple[int, ...]], values: dict[str, Any]) -> list[int]:
-        """The shape of an array; attributes that say where its axes stand are chosen here."""
+        """The shape of an array; attributes that place its axes are chosen here."""
         owners = [(axis, extent) for axis, found in extents.items() for extent in found]
         for attribute in (a for a in self.op.attributes if a.locates):
             name, symbol = attribute.name or "", Name(self.op.dims[attribute.locates or ""].symbol)
@@ -193,7 +193,7 @@ class _Sampler:
                 values[name] = sorted(int(spot) for spot in self.rng.permutation(len(owners))[: len(extents[axes[0]])])
             first = next(t for t in self.op.data_inputs if symbol in [_run(e.tree) for e in t.dims.values()])
             ours, theirs = (sorted(str(_run(e.tree)) for e in t.dims.values()) for t in (tensor, first))
-            if axes[0] not in extents or ours != theirs:  # where other axes stand beside the run, dims order it
+            if axes[0] not in extents or ours != theirs:  # if there are axes besides the run, dims order it
                 continue
             inner = iter(extents[axes[0]])
             outer = (extent for axis, extent in owners if axis != axes[0])

@@ -1,7 +1,7 @@
 """PyTorch as a witness for any operation that has a normal form: its convolutions, in float64, rounded once.
 
-In: a legal call. Out: what it must return. The normal form says which tensor is big, small or the weights, and the spec
-how each is laid out; nothing here knows an operation. PyTorch is imported when it is first asked to compute.
+In: a legal call. Out: the expected result. The normal form says which tensor is big, small or the weights, and the spec
+how each is laid out; nothing here knows an operation. PyTorch is imported on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 def inexpressible(op: Op, inputs: Sequence[Array | None]) -> str | None:
-    """Why PyTorch cannot be asked, or None where it can."""
+    """Why PyTorch cannot compute the call, or None if it can."""
     if op.normal_form is None:
         return f"{op.op} has no normal form that PyTorch could compute"
     given = [array for array in inputs if array is not None]
@@ -46,7 +46,7 @@ def compute(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, Any
 
 @dataclass(frozen=True)
 class _Order:
-    """How the axes of a tensor's array come into the spec's order, and back."""
+    """Converts the axes of a tensor's array to the spec's order and back."""
 
     axes: tuple[int, ...]
 
@@ -114,7 +114,7 @@ class _Call:
     # Tensors as the relation sees them.
 
     def order(self, tensor: Tensor) -> _Order:
-        """Where in the array each axis of a tensor lies."""
+        """The position of each axis of a tensor in its array."""
         dims = next(iter(tensor.ways.values()))
         vectors = spatial(dims, self.op)
         names = self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else tuple(dims)
@@ -146,7 +146,7 @@ class _Call:
         return self.shape(self.read.tensor)[-self.rank :]
 
     def places(self) -> tuple[Any, ...]:
-        """The indices that make [group, small channel, big channel, tap] out of the weights in the spec's order."""
+        """The indices that turn weights in the spec's order into [group, small channel, big channel, tap]."""
         small, big = (self.shape(name)[1] // self.groups for name in (self.form.small, self.form.big))
         grids = np.ogrid[tuple(slice(extent) for extent in (self.groups, small, big, *self.kernel()))]
         letters: dict[str, Any] = {"g": grids[0], "small": grids[1], "big": grids[2], "k": tuple(grids[3:])}
@@ -161,7 +161,7 @@ class _Call:
         return pads
 
     def spanned(self) -> Any:
-        """The big side padded, or cut, to exactly the cells that taps can reach: no padding is left for PyTorch."""
+        """The big side padded or cropped to exactly the cells that taps can reach, so that PyTorch needs no padding."""
         small = self.shape(self.form.small)[2:]
         steps = zip(self.steps["stride"], small, self.kernel(), self.steps["dilation"], strict=True)
         spans = [stride * (cells - 1) + (taps - 1) * dilation + 1 for stride, cells, taps, dilation in steps]
@@ -169,7 +169,7 @@ class _Call:
 
 
 def _window(tensor: Any, starts: Sequence[int], sizes: Sequence[int]) -> Any:
-    """For each spatial axis `size` cells from `start` on, of a tensor that zeros surround on all sides."""
+    """For each spatial axis `size` cells from `start` on, of a tensor surrounded by zeros."""
     import torch.nn.functional as nn
 
     margins: list[int] = []

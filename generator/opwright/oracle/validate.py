@@ -1,4 +1,4 @@
-"""Which rules of its spec a call breaks, and what it means: the half of the first oracle that computes no values.
+"""Which rules of its spec a call breaks, and what the call means: the part of the first oracle that computes no values.
 
 In: an operation, NumPy arrays and attribute values. Out: a Validation. Nothing here knows an operation, or the order in
 which call_plan.py interprets a call: facts accumulate until nothing more follows. The generated validators follow
@@ -33,7 +33,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Validation:
-    """What a call means. `violations` are rule ids; the rest is what could be understood in spite of them."""
+    """The meaning of a call. `violations` are rule ids; the other fields have what could be inferred despite them."""
 
     accepted: bool
     violations: tuple[str, ...]
@@ -46,12 +46,12 @@ class Validation:
 
 
 def validate(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> Validation:
-    """All that is wrong with a call, and all that follows from it."""
+    """All broken rules of a call, and everything that follows from it."""
     return Validator(op, inputs, attributes).validation()
 
 
 class UndecidedError(Exception):
-    """A tensor has an axis whose size cannot be told yet."""
+    """A tensor has an axis whose size is not known yet."""
 
 
 class Validator:
@@ -110,10 +110,10 @@ class Validator:
             group_class=None if self.broken else self.group_class(facts),
         )
 
-    # What the caller wrote.
+    # The caller's arguments.
 
     def present(self, inputs: Sequence[Array | None]) -> Iterator[tuple[str, Array]]:
-        """The inputs that are there and are arrays."""
+        """The inputs that are present and are arrays."""
         if len(inputs) > len(self.op.inputs):
             self.note("unknown-input")
         for tensor, array in zip(self.op.inputs, [*inputs, *[None] * len(self.op.inputs)], strict=False):
@@ -134,7 +134,7 @@ class Validator:
         return None
 
     def chosen(self, attribute: Attribute) -> object:
-        """What the call says, or else the default; None where the attribute may be left out means that it is."""
+        """The passed value, or else the default; None for an optional attribute means that it is left out."""
         given = self.attributes.get(attribute.name or "", _ABSENT)
         if given is None and not attribute.required and attribute.default is None:
             given = _ABSENT
@@ -154,7 +154,7 @@ class Validator:
             self.note(f"{attribute.name}-{'value' if isinstance(word, str) else 'kind'}")
 
     def read_number(self, attribute: Attribute) -> None:
-        """A number or a list of them; one that breaks a rule stays unknown, so that it breaks no further ones."""
+        """A number or a list; a value that breaks a rule stays unknown, so that it breaks no further rules."""
         value = self.chosen(attribute)
         if value is _ABSENT:
             return
@@ -165,7 +165,7 @@ class Validator:
         listed = attribute.type in ("s64[]", "f32[]")
         spatial = listed and attribute.length == "spatial"
         rank = self.rank if spatial and self.rank is not None else len(entries)
-        # A shape that an input overrides is ignored in value, so its entries are validated where it is used.
+        # The value of a shape that an input overrides is ignored, so its entries are validated only where it is used.
         minimum = -math.inf if attribute.min is None or attribute.shape_of else attribute.min
         maximum = math.inf if attribute.max is None else attribute.max
         faults = {
@@ -187,7 +187,7 @@ class Validator:
     # The shapes of the tensors.
 
     def state_shape(self, output: Tensor) -> str:
-        """The shape of an output, from the first input or attribute that states it; whoever that is."""
+        """The shape of an output, from the first input or attribute that states it."""
         for giver in self.op.stated_by(output):
             name = giver.name or ""
             if isinstance(giver, Tensor) and name in self.arrays:
@@ -211,7 +211,7 @@ class Validator:
         return output.name
 
     def settle_rank(self, givers: Mapping[str, str]) -> None:
-        """The first tensor that has spatial axes tells how many there are; tensors that do not agree are set aside."""
+        """The first tensor with spatial axes determines how many there are; tensors that disagree are ignored."""
         allowed = self.op.spatial_rank
         counts = {name: _axis_counts(self.op)[name] for name in self.shapes}
         ranks = [(len(self.shapes[name]) - plain) // vectors for name, (plain, vectors) in counts.items() if vectors]
@@ -228,7 +228,7 @@ class Validator:
                 del self.shapes[name]
 
     def axes(self, tensor: Tensor, dims: Mapping[str, Located]) -> tuple[str, ...] | None:
-        """The axes of a tensor in the order of the call's layout; None while that is not known."""
+        """The axes of a tensor in the order of the call's layout; None while that is unknown."""
         if not tensor.layout:
             return tuple(dims)
         word = self.words.get(tensor.layout)
@@ -247,7 +247,7 @@ class Validator:
     # The fixpoint.
 
     def unify(self, dims: Mapping[str, Located], extents: Facts, facts: Facts) -> Facts | None:
-        """The facts with what a tensor's extents tell; None where they contradict."""
+        """The facts extended by a tensor's extents; None if they contradict."""
         learned = dict(facts)
         pending = {axis: dims[axis].tree for axis in extents}
         while pending:
@@ -266,7 +266,7 @@ class Validator:
         return learned
 
     def fit(self, name: str, facts: Facts) -> tuple[str, Facts] | None:
-        """The first arrangement that agrees with the facts, and the facts with it; None where none does."""
+        """The first arrangement that agrees with the facts, and the extended facts; None if none does."""
         tensor = self.op.tensor(name)
         for way, dims in tensor.ways.items():
             if self.axes(tensor, dims) is None:
@@ -283,13 +283,13 @@ class Validator:
             return False
 
     def formula(self, let: Let) -> tuple[Located, ...]:
-        """The expression of a let in this call; none while the word that chooses is not known."""
+        """The expression of a let in this call; None while the selecting word is unknown."""
         if let.value is not None:
             return (let.value,)
         return tuple(formula for word, formula in let.cases.items() if self.words.get(let.by or "") == word)
 
     def named(self, symbol: str, facts: Facts) -> Fact | None:
-        """The value of a let; None where it is not known, or leaves a remainder."""
+        """The value of a let; None if it is unknown or leaves a remainder."""
         if symbol in self.vectors and self.rank is None:
             return None
         for formula in self.formula(self.op.lets[symbol]):
@@ -301,9 +301,9 @@ class Validator:
         return None
 
     def closure(self, names: Sequence[str]) -> tuple[Facts, dict[str, str]]:
-        """All that follows from the attributes and the shapes of some tensors, and the arrangement of each.
+        """Everything that follows from the attributes and the shapes of some tensors, and the arrangement of each.
 
-        Who can have only one meaning speaks first, and an optional input last: it never decides what another one means.
+        Unambiguous tensors come first and optional inputs last, which never decide the meaning of others.
         """
         facts, ways, computed = dict(self.given), dict[str, str](), set[str]()
         order = sorted(names, key=lambda n: (self.op.tensor(n).optional, len(self.op.tensor(n).arrangements) > 1))
@@ -332,10 +332,10 @@ class Validator:
             pass
         return facts, ways
 
-    # What is wrong with it.
+    # Broken rules.
 
     def blame(self, facts: Facts) -> None:
-        """Where shapes disagree, name every tensor that contradicts others; an optional one accuses no required one."""
+        """Name every tensor whose shape contradicts others; an optional one never accuses a required one."""
         if not any(self.contradicts(name, facts) for name in self.shapes):
             return
         required = [name for name in self.shapes if not self.op.tensor(name).optional]
@@ -349,7 +349,7 @@ class Validator:
                 self.note(f"{name}-shape")
 
     def value(self, formula: Located, facts: Facts) -> expr.Value | None:
-        """The value of an expression; None where it is not known, or, and that is noted, leaves a remainder."""
+        """The value of an expression; None if it is unknown or leaves a remainder, which is recorded."""
         try:
             return evaluate(formula.tree, facts)
         except KeyError:
@@ -387,7 +387,7 @@ class Validator:
 
 @memoised
 def _axis_counts(op: Op) -> dict[str, tuple[int, int]]:
-    """How many axes of each tensor are plain, and how many stand for all spatial ones."""
+    """How many axes of each tensor are plain, and how many stand for all spatial axes."""
     found = {}
     for tensor in op.tensors:
         dims = next(iter(tensor.ways.values()))

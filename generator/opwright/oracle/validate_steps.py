@@ -1,7 +1,7 @@
-"""Which rules a call of an operation of steps breaks, and where its axes stand: the first oracle, without numbers.
+"""Which rules a call of an operation of steps breaks, and the positions of its axes: the first oracle, without values.
 
-In: an operation of steps, NumPy arrays and attribute values. Out: a Validation and the places of every tensor's axes.
-How many axes each run has is searched, in step_axes.py.
+In: an operation of steps, NumPy arrays and attribute values. Out: a Validation and the positions of every tensor's
+axes. step_axes.py searches for the number of axes of each run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .validate import NUMPY, Array, UndecidedError
 
 
 def validate_steps(op: Op, inputs: Sequence[Array | None], attributes: Mapping[str, object]) -> StepValidation:
-    """All that is wrong with a call of an operation of steps, and all that follows from it."""
+    """All broken rules of a call of an operation of steps, and everything that follows from it."""
     return StepValidator(op, inputs, attributes).steps_validation()
 
 
@@ -35,7 +35,7 @@ class StepValidator(AxisFinder):
         self.places: dict[str, Places] = {}
         self.numbers: dict[str, tuple[float, ...]] = {}
         self.spots: dict[str, tuple[int, ...]] = {}  # by role, what the attribute that locates it says
-        self.lists_of: dict[str, list[Array]] = {}  # by name, the arrays that an input is joined from
+        self.lists_of: dict[str, list[Array]] = {}  # by name, the arrays of a variadic input
         for tensor, entry in zip(op.inputs, inputs, strict=False):
             if isinstance(entry, (list, tuple)):
                 self.lists_of[tensor.name] = list(entry)
@@ -70,7 +70,7 @@ class StepValidator(AxisFinder):
         return StepValidation(not self.broken, tuple(self.broken), facts, shape, {}, {}, row, None, *told)
 
     def join_lists(self) -> bool:
-        """Make one array of each list; False, and that is noted, where the arrays do not fit together."""
+        """Join each list to one array; False if the arrays do not fit together, which is recorded."""
         for name, arrays in self.lists_of.items():
             axis = self.op.tensor(name).joined
             if axis is None or len({(array.dtype, array.ndim) for array in arrays}) != 1:
@@ -84,7 +84,7 @@ class StepValidator(AxisFinder):
         return True
 
     def row(self) -> dict[str, str] | None:
-        """The first row that every array fits, and every word that states an output's data type."""
+        """The first row that fits every array and every word that states an output's data type."""
         stated = {a.dtype_of: self.words.get(a.name or "") for a in self.op.attributes if a.dtype_of}
         for row in self.op.dtypes:
             fits = all(NUMPY[row[name]] == array.dtype for name, array in self.arrays.items())
@@ -113,7 +113,7 @@ class StepValidator(AxisFinder):
             self.note(f"{attribute.name}-kind")
 
     def read_places(self, attribute: Attribute) -> None:
-        """A list that steps read, or what says where axes stand."""
+        """Read a list that steps use, or an attribute that places axes."""
         value = self.chosen(attribute)
         name = attribute.name or ""
         entries = entries_of(attribute, value)
@@ -136,7 +136,7 @@ class StepValidator(AxisFinder):
         return found
 
     def understood(self, lengths: Mapping[str, int]) -> Facts:
-        """All that follows; what contradicts is noted."""
+        """Everything that follows; contradictions are recorded."""
         op = self.op
         for attribute in op.attributes:
             if attribute.type in ("s64", "f32") or (attribute.type in ("s64[]", "f32[]") and attribute.length):
@@ -186,7 +186,7 @@ class StepValidator(AxisFinder):
         return facts
 
     def state_axes(self, output: Tensor, lengths: Mapping[str, int]) -> None:
-        """Where the axes of an output stand whose shape a list states."""
+        """The positions of the axes of an output whose shape a list states."""
         giver = self.state_shape(output)
         places = self.placed(output, len(self.shapes.get(output.name, ())), lengths)
         if output.name not in self.shapes or places is None:
@@ -196,7 +196,7 @@ class StepValidator(AxisFinder):
             self.places[output.name] = places
 
     def state_extents(self, attribute: Attribute, facts: Facts) -> bool:
-        """Learn the extents that a list says, once the run that it fills is known."""
+        """Learn the extents from a list once the run that it fills is known."""
         if attribute.extents_of is None or (symbol := self.op.dims[attribute.extents_of].symbol) in facts:
             return False
         whole = facts.get(self.op.dims[attribute.fills].symbol) if attribute.fills else ()
@@ -250,7 +250,7 @@ class StepValidator(AxisFinder):
                 self.note(f"{attribute.name}-length")
 
     def check_blocks(self, attribute: Attribute, facts: Facts) -> None:
-        """A list of the extents of blocks tells those that the spec states, or is empty."""
+        """A list of the extents of blocks agrees with those that the spec states, or is empty."""
         for role, size in (attribute.blocks or {}).items():
             entries = entries_of(attribute, self.chosen(attribute))
             symbol = Name(self.op.dims[role].symbol)

@@ -1,4 +1,4 @@
-"""Whether a result is right: the same call put to a witness that shares no code with the kernels.
+"""Checks a result against a witness that shares no code with the kernels.
 
 In: an operation, the arrays and attributes of a call, and what the kernel returned. Out: a Verdict. The witness is the
 spec's interpreter, or PyTorch in float64 where the interpreter would take too long.
@@ -23,15 +23,15 @@ from .validate_steps import validate_steps
 Array = np.ndarray[Any, Any]
 # Index tuples; the interpreter visits ten million a second (AMD Zen 5).
 INTERPRETED = 2**24
-SLICED = 2**22  # of a part of a call of steps that has more
-PATIENT = 2**27  # of steps of which no part can be taken
+SLICED = 2**22  # terms of the slice that is checked of a larger call of steps
+PATIENT = 2**27  # terms of calls of steps that cannot be sliced
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a witness says. `ulp` is the largest difference in units in the last place, None where nobody was asked.
+    """The verdict of a witness. `ulp` is the largest difference in units in the last place, None without a witness.
 
-    `right` holds where every cell lies as close to the witness's as the rounding of a sum explains.
+    `right`: every cell is within the rounding error of a sum of the witness's.
     """
 
     witness: str
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def check(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int, result: Any) -> Verdict:
-    """Hold a result against a witness, or all results of steps. `terms` is the number of index tuples of the call."""
+    """Compare a result, or all results of steps, with a witness. `terms` is the number of index tuples of the call."""
     if op.stepped:
         return _check_steps(op, inputs, attributes, terms, result)
     from . import (
@@ -78,7 +78,7 @@ def check(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: i
 def _check_steps(
     op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int, results: Sequence[Array]
 ) -> Verdict:
-    """Of operations of steps, whose values may cancel: off by as much as their largest ones are rounded by."""
+    """For operations of steps, whose values may cancel: the tolerance is the rounding error of their largest values."""
     from .run_steps import compute_steps
     from .slices import sliced
     from .some_cells import some_cells
@@ -102,7 +102,7 @@ def _check_steps(
     for found, expected in zip(results, wanted.values(), strict=True):
         if np.array_equal(found, expected):
             continue
-        if found.dtype.kind in "iub":  # a number that lies between two may be rounded to either
+        if found.dtype.kind in "iub":  # a value between two integers may be rounded to either
             furthest = max(furthest, int(np.abs(found.astype(np.int64) - expected.astype(np.int64)).max()))
             right = right and found.dtype.kind != "b" and furthest <= 1
             continue
@@ -114,7 +114,7 @@ def _check_steps(
 
 
 def _depth(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
-    """How many terms a cell has at most, through all steps."""
+    """The maximum number of terms of a cell, through all steps."""
     values = validate_steps(op, inputs, attributes).values
     extents = {letter: evaluate(extent.tree, values) for letter, extent in op.semantics.ranges.items()}
     counts = {letter: math.prod(each) if isinstance(each, tuple) else each for letter, each in extents.items()}
@@ -122,7 +122,7 @@ def _depth(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
 
 
 def _slack(sizes: Array, terms: int, result: Array) -> Array:
-    """How far a sum in f32 may be off: a rounding for each of its terms, and one to the output's type."""
+    """The error bound of a sum in f32: one rounding per term, and one to the output's type."""
     each = math.ceil(terms / max(result.size, 1)) + 2
     last = float(np.spacing(np.array(1, result.dtype)))
     return np.asarray(sizes.astype(np.float64) * (each * 2.0**-23 + last))
@@ -135,7 +135,7 @@ def _within(result: Array, expected: Array, slack: Array) -> bool:
 
 
 def ulps(a: Array, b: Array) -> int:
-    """The largest distance between two arrays of one type, counted in representable numbers; two NaNs are alike."""
+    """The largest distance between two arrays of the same type, in representable numbers; two NaNs are equal."""
     differ = ~(np.isnan(a) & np.isnan(b))
     return int(np.max(abs(_ordered(a) - _ordered(b)), where=differ, initial=0))
 

@@ -1,7 +1,7 @@
-"""What to do about a finding: one action, in one line.
+"""What to do about a finding: one action on one line.
 
-In: a Finding. Out: a sentence. A row for a rule of its own comes first, then the class of the rule: its contract, and
-where it has none its effect on kernels.
+In: a Finding. Out: a sentence. The rule's own row comes first, then its class: its contract, or else
+its effect on kernels.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from .findings import Finding
 
-BREAK = "or raise `revision` of {ops} and waive this finding, which announces the break"
+BREAK = "or announce the break: raise `revision` of {ops} and waive this finding"
 NOTHING = "nothing to do"
 MANY = 4  # operations that are counted, not named
-# What takes from callers is mended otherwise than what means something else.
+# A removal is mended differently from a change of meaning.
 TAKES = ("removed", "narrowed", "tightened", "raised", "required")
 RULES: Mapping[str, str] = {
     "op-removed": f"keep {{ops}}, with `deprecated` for a release, {BREAK}",
@@ -28,9 +28,10 @@ RULES: Mapping[str, str] = {
     "attribute-alias-removed": f"keep the alias, {BREAK}",
     "attribute-alias-moved": f"keep the alias with its word, {BREAK}",
     "input-required-added": f"make it optional, so that existing calls stay valid, {BREAK}",
-    "constraint-rule-renamed": "keep the id of the rule, or state in the change log that programs see another one",
+    "split-way-removed": f"keep the values of that letter independent of each other, {BREAK}",
+    "constraint-rule-renamed": "keep the id of the rule, or state the new id in the change log",
     "symbol-declaration-changed": "state in the change log that C code must be recompiled with this header",
-    "discrepancy-ruling-changed": "state in the change log for which calls the new ruling holds",
+    "discrepancy-ruling-changed": "state in the change log which calls the new ruling affects",
     "template-files-changed": "review the diff of the committed outputs",
     "generator-code-changed": "review the diff of the committed outputs",
     "lock-entry-removed": "put the entry back into spec/LOCK.yaml",
@@ -48,20 +49,20 @@ RULES: Mapping[str, str] = {
 
 
 def advice(finding: Finding) -> str:
-    """The action; none is asked for where the finding is waived or reaches nobody."""
+    """The action; none if the finding is waived or affects nobody."""
     if finding.waived:
         return "nothing to do until the waiver expires"
     said = RULES.get(finding.rule.id) or _of_class(finding)
     named = ", ".join(finding.ops) if len(finding.ops) < MANY else f"all {len(finding.ops)} operations"
-    return said.format(ops=named or "the operations that it concerns")
+    return said.format(ops=named or "the affected operations")
 
 
 def _of_class(finding: Finding) -> str:
     rule = finding.rule
     if rule.contract == "breaking":
-        return f"keep accepting these calls, {BREAK}" if rule.action in TAKES else f"take it back, {BREAK}"
+        return f"keep accepting these calls, {BREAK}" if rule.action in TAKES else f"revert it, {BREAK}"
     if rule.contract == "dangerous":
-        return "state in the change log for which calls the meaning shifts"
+        return "state in the change log for which calls the meaning changes"
     if finding.moved.kernels and rule.kernel == "numerics":
         return "compare the results of old and new kernels: add `--with-values`"
     return "state it in the change log" if rule.contract == "compatible" else NOTHING

@@ -1,9 +1,9 @@
-"""Exact algebra over integer formulas: what is said to be equal is proven, in every case that a formula splits into.
+"""Exact algebra over integer formulas: it proves equality in every case that a formula splits into.
 
-In: formulas, what bounds their symbols, and conditions that hold. Out: whether a condition can hold, or Unproven. A
+In: formulas, bounds of their symbols, and conditions that hold. Out: whether a condition can hold, or Unproven. A
 formula is split into pieces at min, max and divisors of unknown sign; a piece is a polynomial whose quotients are
-symbols of their own, each with the facts that define it. What cannot hold is shown by eliminating one product of
-symbols after the other (Fourier and Motzkin), which is sound over the integers and misses some of what is true.
+symbols of their own, each with the facts that define it. Contradictions are found by Fourier-Motzkin elimination of
+products of symbols, which is sound over the integers but not complete.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Pieces = list[tuple[Conditions, Poly]]
 Site = tuple[str, Poly, Poly]  # what must hold for a formula to have a value: `exact` or `nonzero`, and of what
 
 
-class Unproven(Exception):  # noqa: N818  # named for what it says
-    """The algebra does not reach as far as this formula."""
+class Unproven(Exception):  # noqa: N818  # an outcome, not a fault
+    """The algebra cannot decide this formula."""
 
 
 class Algebra:
-    """Symbols that both sides share: their bounds, and the quotients that have become symbols."""
+    """Symbols shared by both sides: their bounds, and the quotients that became symbols."""
 
     def __init__(self, kinds: Mapping[str, Kind], lower: Mapping[str, int], upper: Mapping[str, int]) -> None:
         self.kinds, self.lower, self.upper = dict(kinds), dict(lower), dict(upper)
@@ -44,18 +44,18 @@ class Algebra:
         self._impossible: dict[Hashable, bool] = {}
 
     def atom(self, key: Hashable) -> Poly:
-        """A symbol for something that polynomials do not know, the same for the same key."""
+        """A symbol for a term that polynomials cannot express; the same key gives the same symbol."""
         return Poly.symbol(self.known.setdefault(key, f"#{len(self.known)}"))
 
     def flag(self, key: Hashable) -> Poly:
-        """The same for what is true, 1, or false, 0."""
+        """A symbol for a condition: 1 if true, 0 if false."""
         found = self.atom(key)
         (name,) = found.symbols
         self.lower[name], self.upper[name] = 0, 1
         return found
 
     def limit(self, of: Hashable, value: float, reached: bool, flag: Poly) -> None:
-        """A flag that says that something is below a limit: what is below one is below all greater ones."""
+        """A flag for being below a limit; being below a limit implies being below every greater one."""
         limits = self.limits.setdefault(of, {})
         if (value, reached) not in limits:
             for other, above in limits.items():
@@ -79,7 +79,7 @@ class Algebra:
         return whole + found
 
     def _least(self, poly: Poly) -> int | None:
-        """A number that a polynomial is never below; None where that is not known."""
+        """A lower bound of a polynomial; None if none is known."""
         total = 0
         for monomial, factor in poly.terms:
             bounds = self.lower if factor > 0 else self.upper
@@ -89,7 +89,7 @@ class Algebra:
         return total
 
     def impossible(self, conditions: Iterable[Poly], given: Iterable[Poly] = ()) -> bool:
-        """Whether no integers fulfil all conditions, in a world where what is given holds."""
+        """Whether no integers satisfy all conditions together with the given ones."""
         wanted = frozenset(conditions)
         rows = wanted.union(_touching(wanted, (*given, *self.follow)))
         key = rows, self.exact
@@ -102,7 +102,7 @@ class Algebra:
         return self._impossible[key]
 
     def _facts(self, rows: Sequence[Poly]) -> Iterator[Poly]:
-        """What defines the quotients in some polynomials, bounds the symbols, and follows for their products."""
+        """Facts about some polynomials: definitions of quotients, bounds of symbols, and bounds of their products."""
         found = list(rows)
         told = set[str]()
         while missing := {name for row in found for name in row.symbols} - told:
@@ -129,7 +129,7 @@ class Algebra:
 
 
 def _divided(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
-    """What of a sum a single product divides without remainder, divided, and the rest."""
+    """The part of a sum that a single product divides without remainder, divided, and the rest."""
     if len(bottom.terms) != 1:
         return (ONE, ZERO) if top == bottom else (ZERO, top)
     ((divisor, number),) = bottom.terms
@@ -146,7 +146,7 @@ def _divided(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
 
 
 def _touching(wanted: Collection[Poly], given: Iterable[Poly]) -> list[Poly]:
-    """What is given of the symbols that are asked about, and of those that this speaks of in turn."""
+    """The given conditions on some symbols, and on all symbols that those conditions mention."""
     symbols = frozenset[str]().union(*(poly.symbols for poly in wanted))
     left, found = list(given), list[Poly]()
     while near := [poly for poly in left if poly.symbols & symbols]:
@@ -164,7 +164,7 @@ def _eliminated(polys: Iterable[Poly]) -> bool:
     rows: dict[Row, int] = {}
 
     def add(terms: Mapping[Monomial, int], constant: int) -> bool:
-        """Keep a row, the tightest of its kind; whether it contradicts itself or another one."""
+        """Add a row, keeping the tightest of its kind; whether it contradicts itself or another one."""
         if not terms:
             return constant < 0
         common = math.gcd(*terms.values())
@@ -197,7 +197,7 @@ Sided = list[tuple[Row, int, int]]
 
 
 def _split(rows: Mapping[Row, int], monomials: Sequence[Monomial]) -> tuple[Sided, Sided]:
-    """The rows that bound one product from below and from above: of that which costs the fewest new rows."""
+    """The rows that bound one product from below and from above; the product is chosen to add the fewest rows."""
     counts: dict[Monomial, list[int]] = {monomial: [0, 0] for monomial in monomials}
     for row in rows:
         for monomial, factor in row:
@@ -208,7 +208,7 @@ def _split(rows: Mapping[Row, int], monomials: Sequence[Monomial]) -> tuple[Side
 
 
 class Reader:
-    """Formulas as one side means them: names that it defines are read as their definitions."""
+    """Formulas of one side, with the names that it defines replaced by their definitions."""
 
     def __init__(self, algebra: Algebra, definitions: Mapping[str, Expr]) -> None:
         self.algebra, self.definitions = algebra, definitions
@@ -217,7 +217,7 @@ class Reader:
         self._open: set[str] = set()
 
     def recorded(self, read: Callable[..., T], *arguments: Any) -> tuple[T, set[Site]]:
-        """What is read, and what it needs to have a value."""
+        """The result of a reading, and the conditions under which it has a value."""
         outer, self.sites = self.sites, set()
         try:
             return read(*arguments), self.sites
@@ -225,7 +225,7 @@ class Reader:
             self.sites = outer
 
     def pieces(self, tree: Expr) -> Pieces:
-        """The polynomials that a number is, each with the conditions under which it is that."""
+        """The polynomials that a formula can equal, each with its conditions."""
         if isinstance(tree, Number) and isinstance(tree.value, int):
             return [((), Poly.number(tree.value))]
         if isinstance(tree, Name):
@@ -273,7 +273,7 @@ class Reader:
                 yield tuple(dict.fromkeys((*some, *more))), a, b
 
     def _divided(self, left: Expr, right: Expr, how: str) -> Pieces:
-        """A quotient by a divisor of known sign; two pieces where the sign is not known."""
+        """A quotient by a divisor of known sign; two pieces if the sign is unknown."""
         found: Pieces = []
         algebra = self.algebra
         for conditions, top, bottom in self._pairs(left, right):
@@ -309,13 +309,13 @@ class Reader:
         return found
 
     def holds(self, tree: Expr, wanted: bool = True) -> list[Conditions]:
-        """The cases in which a condition is as wanted."""
+        """The cases in which a condition has the wanted truth value."""
         if isinstance(tree, Unary) and tree.op == "not":
             return self.holds(tree.operand, not wanted)
         if isinstance(tree, Binary) and tree.op in ("and", "or"):
             return self._joined(tree, wanted)
         if isinstance(tree, Call) and tree.function in ("any", "all"):
-            # all(c) is not any(not c), so that one flag serves both.
+            # all(c) is not any(not c), so one flag serves both.
             flag = self._somewhere(tree.arguments[0], tree.function == "any")
             return [(flag - ONE,) if wanted == (tree.function == "any") else (-flag,)]
         if isinstance(tree, Binary) and tree.op in COMPARISONS:
@@ -326,7 +326,7 @@ class Reader:
         raise Unproven
 
     def _somewhere(self, tree: Expr, wanted: bool) -> Poly:
-        """A flag that says that a condition is as wanted on some axis, and of which others that follows."""
+        """A flag for a condition having the wanted truth value on some axis, and the flags that imply it."""
         algebra = self.algebra
         cases = [case for case in self.holds(tree, wanted) if not algebra.impossible(case)]
         flag = algebra.flag(("any", frozenset(map(frozenset, cases))))
@@ -344,7 +344,7 @@ class Reader:
         left = self.holds(tree.left, wanted)
         before = set(self.sites)
         right = self.holds(tree.right, wanted)
-        # The right side is only looked at where the left one leaves it open.
+        # The right side is evaluated only if the left one leaves the result open.
         self.sites = before | {(f"{kind} at times", a, b) for kind, a, b in self.sites - before}
         both = [(*some, *more) for some, more in itertools.product(left, right)]
         found = [*left, *right] if (tree.op == "or") == wanted else both
@@ -365,7 +365,7 @@ class Reader:
         return found
 
     def _real(self, tree: Binary, wanted: bool) -> list[Conditions]:
-        """A comparison of reals is true or false; of limits of one name it is known which follows from which."""
+        """A comparison of reals as a flag; limits of one name imply each other in order."""
         op, left, right = tree.op, tree.left, tree.right
         if op in (">", ">="):
             op, left, right = {">": "<", ">=": "<="}[op], right, left

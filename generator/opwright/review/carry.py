@@ -1,6 +1,6 @@
-"""Operations with one edit made: how a comparison carries the old side over into the new one, step by step.
+"""Applies one edit to an operation: a comparison turns the old side into the new one step by step.
 
-In: an operation and what an edit says. Out: another operation; nothing is changed in place.
+In: an operation and an edit. Out: another operation; nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def replaced(op: Op, path: Path, old: Any, item: Any) -> Op:
 
 
 def placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: Any = None) -> Op:
-    """An item put in or taken away, the others where the order has them; no list at all where `whole` has none."""
+    """An item added or removed, the others in the given order; None if `whole` has no list."""
     made: Op = put(op, path, value)
     left = get(made, path[:-1])
     if not left and not whole:
@@ -37,7 +37,7 @@ def placed(op: Op, path: Path, value: Any, order: Sequence[Any] | None, whole: A
 
 
 def with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mapping[str, str]]) -> Op:
-    """A tensor put in or taken away, and with it its cell in each row of data types."""
+    """A tensor added or removed, together with its cell in each row of data types."""
     made = make(op)
     comes = any(tensor.name == name for tensor in (*made.inputs, *made.outputs))
 
@@ -51,18 +51,18 @@ def with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mappi
 
 
 def reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
-    """The order of the new side; items that only the order's owner can tell apart come with it."""
+    """The items in the order of the new side; items that cannot be told apart move with their owner."""
     now = reorder(get(op, path), order)
     result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
     return result
 
 
 def turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
-    """A tensor with other letters in its view, each in its place; itself where they are not as many."""
+    """A tensor with other letters in its view, by position; unchanged if the numbers of letters differ."""
     if len(letters) != len(tensor.view):
         return tensor
     arrangements = tensor.arrangements
-    between = [f"letter{number}" for number in range(len(letters))]  # two letters may change places
+    between = [f"letter{number}" for number in range(len(letters))]  # two letters may be swapped
     for olds, news in ((tensor.view, between), (between, letters)):
         for old, new in zip(olds, news):
             arrangements = {
@@ -73,7 +73,7 @@ def turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
 
 
 def lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) -> Op:
-    """Another letter in all formulas, and in what says the letter; parameters and an input of the same name keep it."""
+    """Rename a letter in all formulas and in its declaration; parameters and an input of the same name keep it."""
     made: Op = swapped(op, *letters) if letters[1] in symbols_of(op) else rename(op, *letters)
     if isinstance(get(op, path[:-1]), Attribute):
         attributes = tuple(dataclasses.replace(new, name=old.name) for old, new in zip(op.attributes, made.attributes))
@@ -86,7 +86,7 @@ def lettered(op: Op, path: Path, letters: tuple[str, str], value: str | None) ->
 
 
 def renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
-    """An attribute or an input under another name; the other one of that name, which states the same, keeps it."""
+    """Rename an attribute or an input; its counterpart of the same name keeps it."""
     made: Op = rename(op, old, new)
     others = [tensor.name for tensor in op.inputs] if section == "attributes" else [a.name for a in op.attributes]
     if old not in others:
@@ -96,7 +96,7 @@ def renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
 
 
 def respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
-    """A word whose other spelling is the word now; spellings that come or go otherwise are edits of their own."""
+    """Swap a word with its alias; other added or removed spellings are edits of their own."""
     kept = [spelling for spelling in new.aliases if spelling == old.value or spelling in old.aliases]
     gone = [spelling for spelling in old.aliases if spelling not in (*new.aliases, new.value)]
     result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*kept, *gone))
@@ -104,7 +104,7 @@ def respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
 
 
 def moved_aliases(op: Op, path: Path, words: Sequence[AllowedValue]) -> tuple[dict[str, str], dict[str, str], Op]:
-    """The aliases that stand for another word: the word of each before and after, and the operation with that done."""
+    """The aliases that moved to another word: the word of each before and after, and the resulting operation."""
     old, new = (_by_alias(values) for values in (get(op, path), words))
     kept = {value.value for value in words} & {value.value for value in get(op, path)}
     moved = [alias for alias in new if alias in old and old[alias] != new[alias] and {old[alias], new[alias]} <= kept]
@@ -130,7 +130,7 @@ def rename_letter(op: Op, old: str, new: str) -> Op:
 
 
 def relettered(op: Op, olds: Sequence[str], news: Sequence[str]) -> Op:
-    """Other letters in the semantics, each in its place; some may change places."""
+    """Rename letters in the semantics, by position; letters may be swapped."""
     made = op.semantics
     between = [f"letter{number}" for number in range(len(olds))]
     for here, there in ((olds, between), (between, news)):
@@ -141,18 +141,18 @@ def relettered(op: Op, olds: Sequence[str], news: Sequence[str]) -> Op:
 
 
 def swapped(op: Op, one: str, other: str) -> Op:
-    """Two letters that change places."""
+    """Two letters swapped."""
     return rename(rename(rename(op, one, "letter0"), other, one), "letter0", other)
 
 
 def symbols_of(op: Op) -> frozenset[str]:
-    """The letters that sizes, attributes and named values have."""
+    """The letters of sizes, attributes and named values."""
     attributes = (symbol_of(attribute) for attribute in op.attributes)
     return frozenset({*(dim.symbol for dim in op.dims.values()), *attributes, *op.lets})
 
 
 def placed_letters(op: Op, formula: Located) -> Expr:
-    """What is stored in a cell, with the letters of the cell known by their places."""
+    """The stored expression, with the letters of its cell numbered by position."""
     tree = formula.tree
     own = next((read for read in expr.reads(tree) if read.tensor == op.output.name), None)
     for place, letter in enumerate(own.indices if own else ()):

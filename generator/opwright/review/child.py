@@ -1,8 +1,8 @@
 """The process in which a review runs generated kernels, because one of them may crash or never end.
 
-In: the current folder holds the package `opwright_kernels`, `calls.json` and `inputs.npz`; the arguments are the number
+In: the current folder has the package `opwright_kernels`, `calls.json` and `inputs.npz`; the arguments are the number
 of the first call to make and the seconds that a call may take. Out: a line of JSON per call, and `<number>.<place>.npy`
-for each output. Arrays travel as unsigned integers of their types' sizes. Knows the package by its public names only.
+for each output. Arrays are passed as unsigned integers of the same item size. Uses only public names of the package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 PACKAGE = "opwright_kernels"
-MEMORY = 16 * 2**30  # of address space, much of which compilers and threads only reserve
+MEMORY = 16 * 2**30  # of address space, most of which compilers and threads only reserve
 DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
           "f64": np.dtype(np.float64), "s32": np.dtype(np.int32), "s64": np.dtype(np.int64), "u64": np.dtype(np.uint64),
           "s8": np.dtype(np.int8), "u8": np.dtype(np.uint8),
@@ -43,20 +43,20 @@ def main(first: int, seconds: int) -> None:
 
 
 def _given(arrays: Any, tensor: dict[str, Any]) -> Any:
-    """A tensor, or a list of those that an input is joined from."""
+    """A tensor, or the list of tensors of a variadic input."""
     parts = [arrays[key].view(DTYPES[dtype]) for key, dtype in tensor["parts"]]
     return parts if tensor["list"] else parts[0]
 
 
 def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: int, seconds: int) -> dict[str, Any]:
-    """One call: its result's type and shape, or the refusal."""
+    """Make one call: the type and shape of its result, or the refusal."""
     arguments = {**{name: array for name, array in inputs.items() if not name.isdigit()}, **call["values"]}
     places = [inputs[name] for name in sorted(filter(str.isdigit, inputs), key=int)]
     try:
         package.infer_shape(call["function"], *places, **arguments)  # a refusal needs no kernels
         package.build_kernels(call["function"])
         kernel = package.explain(call["function"], *places, **arguments).variant.name
-        signal.alarm(seconds)  # unheeded it ends the process, whatever C is doing
+        signal.alarm(seconds)  # without a handler it ends the process, whatever C is doing
         result = getattr(package, call["function"])(*places, **arguments, threads=1)
         signal.alarm(0)
     except package.SpecError as error:
@@ -65,7 +65,7 @@ def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: in
         return {"trouble": f"its kernels cannot be built: {str(error).splitlines()[0]}"}
     except TypeError as error:
         return {"rule": f"TypeError: {error}"}
-    except Exception as error:  # whatever it is, it is told
+    except Exception as error:  # any error is an answer: the parent reports it as the trouble of this call
         return {"trouble": f"{type(error).__name__}: {error}"}
     outputs = result if isinstance(result, tuple) else (result,)
     for place, output in enumerate(outputs):

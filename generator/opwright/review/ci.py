@@ -1,4 +1,4 @@
-"""A review for machines of continuous integration: GitHub annotations, JUnit, SARIF."""
+"""A review for continuous integration: GitHub annotations, JUnit, SARIF."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def as_github(review: Review, with_code: bool = False) -> str:
 
 
 def suite(name: str, properties: Mapping[str, str], tests: int, **counts: int) -> ElementTree.Element:
-    """A suite of JUnit without its cases."""
+    """An empty JUnit suite."""
     numbers = {word: str(count) for word, count in {"tests": tests, **counts}.items()}
     made = ElementTree.Element("testsuite", {"name": inert(name), **numbers})
     listed = ElementTree.SubElement(made, "properties")
@@ -60,7 +60,7 @@ def xml(made: ElementTree.Element) -> str:
 
 
 def as_junit(review: Review, with_code: bool = False) -> str:
-    """One case per finding; those from the threshold on fail, and those that are waived are skipped."""
+    """One case per finding: findings at or above the threshold fail, waived ones are skipped."""
     failing = review.failing(review.threshold)
     about = {"base": review.base, "head": review.head, "contracts": words.lead(review), "fail-on": review.threshold}
     skipped = sum(bool(finding.waived) for finding in review.findings)
@@ -78,7 +78,7 @@ def as_junit(review: Review, with_code: bool = False) -> str:
 
 
 def result(rule: str, level: str, said: str, at: Mark | None, **more: Any) -> dict[str, Any]:
-    """A result of SARIF; at the folder of specs where no line is to blame."""
+    """A SARIF result, located at the folder of specs if it has no line."""
     at = at or Mark("spec")
     region = {"startLine": at.line, "startColumn": at.column}
     place = {"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}
@@ -86,7 +86,7 @@ def result(rule: str, level: str, said: str, at: Mark | None, **more: Any) -> di
 
 
 def sarif(rules: Iterable[dict[str, Any]], results: Iterable[dict[str, Any]], code: int, **about: Any) -> str:
-    """A log of SARIF 2.1.0 of one run; the run did not succeed where its exit code says that nothing was compared."""
+    """A SARIF 2.1.0 log of one run; the run is unsuccessful if nothing could be compared."""
     run = {
         "tool": {"driver": {"name": "opwright", "rules": list(rules)}},
         "invocations": [{"executionSuccessful": code in (0, 1), "exitCode": code}],

@@ -1,7 +1,7 @@
-"""A review as a comment of a pull request: Markdown of at most as many bytes as GitHub takes.
+"""A review as a comment on a pull request: Markdown within GitHub's size limit.
 
-In: a Review. Out: text. What callers must know comes first: the counts, a row per finding, then all about each finding,
-the gravest first. What does not fit is counted, and the command that shows it is named.
+In: a Review. Out: text. The counts come first, then a row per finding, then the details of each finding, the most
+severe first. Omitted parts are counted, and the command that shows them is given.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .advice import advice
 from .findings import Finding, Review
 
 MAX_COMMENT_BYTES = 65_536  # GitHub counts characters; bytes are never fewer
-RESERVE = 1_000  # for the sentences that say what was left out, and where it is
+RESERVE = 1_000  # for the sentences about omitted parts
 FOR_ROWS = MAX_COMMENT_BYTES // 3
-IN_A_ROW = 80  # characters of a value; the whole stands below
-CUT = 2_000  # characters of a value that is too long as a whole
+IN_A_ROW = 80  # characters of a value in the table; the details show more
+CUT = 2_000  # characters of a value in the details
 
 
 class Comment:
-    """Blocks of text that stay within a number of bytes."""
+    """Blocks of text within a limit of bytes."""
 
     def __init__(self, maximum: int) -> None:
         self.blocks: list[str] = []
@@ -62,23 +62,23 @@ def as_markdown(review: Review, with_code: bool = False) -> str:
         rest = f"{len(review.findings) - told} more findings: run {code(_again(review))}"
         made.blocks.append(f"\n{rest}; the rows above list {listed} of {len(review.findings)}.")
     if with_code and review.impact.observed.kernels and not made.add(_code(review)):
-        made.blocks.append(f"\nThe C that changes is too long for a comment: {code(f'{_again(review)} --with-code')}")
+        made.blocks.append(f"\nThe changed C is too long for a comment: run {code(f'{_again(review)} --with-code')}")
     return made.text()
 
 
 def head(lead: str, base: str, side: str) -> Iterator[str]:
-    """What a comment starts with: counts by contract, and what is compared."""
+    """The head of a comment: counts by contract, and the two sides."""
     yield f"### Spec review: {markdown(lead)}\n"
     yield f"base {code(inert(base))}, head {code(inert(side))}\n"
 
 
 def _again(review: Review) -> str:
-    """The command that prints it all."""
+    """The command that prints the whole review."""
     return review.findings[0].reproduce if review.findings else "opwright diff"
 
 
 def _some(blocks: Iterable[str], made: Comment, maximum: int) -> int:
-    """Add as many of some blocks as `maximum` bytes hold; how many."""
+    """Add as many blocks as fit in `maximum` bytes; how many were added."""
     limit, count = made.left - maximum, 0
     for block in blocks:
         if made.left - len(block.encode()) - 1 < limit or not made.add(block):
@@ -102,7 +102,7 @@ def _short(text: str, maximum: int) -> str:
 
 
 def _about(finding: Finding, review: Review, maximum: int | None = None) -> str:
-    """All about a finding, folded; its values cut to `maximum` characters where that is said."""
+    """The details of a finding, folded; `maximum` cuts its values to that many characters."""
     about = [f"- {markdown(finding.rule.reason)}", f"- action: {markdown(advice(finding))}"]
     about += [f"- waived: {markdown(finding.waived)}"] if finding.waived else []
     about += [f"- kernels: {code(words.kernels(finding, review))}"]
@@ -115,7 +115,7 @@ def _about(finding: Finding, review: Review, maximum: int | None = None) -> str:
 
 
 def _value(sign: str, text: str, maximum: int | None) -> list[str]:
-    """A value as lines of a difference; the sign in front of each keeps it inside the fence."""
+    """A value as lines of a diff; the sign before each line keeps it inside the fence."""
     shown = text if maximum is None else text[:maximum]
     lines = [f"{sign} {inert(line)}" for line in shown.splitlines()]
     return [*lines, f"{sign} ... {len(text) - maximum} more characters"] if maximum and len(text) > maximum else lines
@@ -123,4 +123,4 @@ def _value(sign: str, text: str, maximum: int | None) -> list[str]:
 
 def _code(review: Review) -> str:
     fenced = "\n".join(words.code_changes(review)).replace("```", "` ` `")
-    return "\n".join(["", "<details><summary>C that changes</summary>", "", "```diff", fenced, "```", "", "</details>"])
+    return "\n".join(["", "<details><summary>Changed C</summary>", "", "```diff", fenced, "```", "", "</details>"])

@@ -1,7 +1,7 @@
-"""What changed between two libraries: operations and documents that came, went or changed, one edit at a time.
+"""What changed between two libraries: operations and documents added, removed or changed, one edit at a time.
 
-In: two libraries. Out: edits, each with the rule that names it and the function that makes it: whoever applies them
-all, in order, has the new library exactly.
+In: two libraries. Out: edits, each with its rule and the function that applies it: applying all of them in order
+yields exactly the new library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .walk import Edit, Pages, Walk
 
 
 def edits(before: Library, after: Library) -> tuple[Edit, ...]:
-    """Every edit between two libraries, in the order in which they are made."""
+    """Every edit between two libraries, in the order of application."""
     old, new = ({op.op: op for op in library.ops} for library in (before, after))
     found: list[Edit] = []
     pages = _moved_pages(before.pages, after.pages, old, found)
@@ -44,7 +44,7 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
 
 
 def _moved_pages(before: Pages, after: Pages, ops: dict[str, Op], found: list[Edit]) -> Pages:
-    """Documents that are the same under another short name; what cites them is carried over with them."""
+    """Documents that only changed their short name; citations follow."""
     pages = dict(before)
     for gone in [name for name in before if name not in after]:
         come = next((n for n in after if n not in pages and exact(after[n]) == exact(before[gone])), None)
@@ -67,7 +67,7 @@ def _renamed_page(pages: Pages, old: str, new: str) -> Pages:
 
 
 def _pages(before: Pages, after: Pages, olds: Mapping[str, Op], news: Mapping[str, Op]) -> Iterator[Edit]:
-    """What changed in the list of documents: an edit for each operation that cites the document, or for none."""
+    """Edits of the list of documents: one for each operation that cites the document, or one without an operation."""
     for name in sorted({*before, *after}):
         was, now = before.get(name), after.get(name)
         if exact(was) != exact(now):
@@ -81,7 +81,7 @@ def _pages(before: Pages, after: Pages, olds: Mapping[str, Op], news: Mapping[st
 
 
 def _listed(pages: Pages, name: str, page: Page | None) -> Pages:
-    """The documents with one of them as it is now; None takes it away."""
+    """The documents with one of them replaced; None removes it."""
     others = {key: value for key, value in pages.items() if key != name}
     return others if page is None else {**others, name: page}
 

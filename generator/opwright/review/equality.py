@@ -1,8 +1,8 @@
-"""Whether two formulas of two states of an operation say the same: proven, or not said.
+"""Proves that formulas of two states of an operation are equal, or gives no answer.
 
 In: the operation before and after, and formulas of either. Out: how the second relates to the first. Named values are
-read as what they stand for on their side, in each case of the words that choose them. What both sides refuse by the
-same rule is given: no call that either accepts meets a formula with other values.
+replaced by their definitions on their side, in each case of the words that choose them. Constraints that both sides
+share are assumed: no accepted call evaluates a formula with other values.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .carry import placed_letters
 from .reals import Form, Reals
 
 MAX_WORLDS = 64
-MAX_CASES = 8  # in which what is given may hold
+MAX_CASES = 8  # cases of the assumptions
 
 
 class Equality:
-    """Two states of an operation side by side; names mean the same in both."""
+    """Two states of an operation; a name means the same in both."""
 
     def __init__(self, old: Op, new: Op) -> None:
         self.old, self.new = old, new
@@ -50,20 +50,20 @@ class Equality:
         return [_World(self, dict(zip(choices, words, strict=True))) for words in combined]
 
     def same_formula(self, was: Any, now: Any) -> bool:
-        """Whether two formulas or assignments have the same value wherever a call meets them."""
+        """Whether two formulas or assignments have the same value in every accepted call."""
         if type(was) is not type(now) or not isinstance(was, (Located, Assignment)):
             return False
         return self._proven((was, now), lambda world: world.same(was, now))
 
     def order(self, was: Expr, now: Expr) -> str:
-        """How a condition became: rewritten, tightened, loosened, or changed where none of these is proven."""
+        """How a condition changed: rewritten, tightened, loosened, or changed if none of these is proven."""
         loosened = self._proven((was, now, "follows"), lambda world: world.follows(was, now))
         tightened = self._proven((now, was, "preceds"), lambda world: world.follows(now, was, back=True))
         words = {(True, True): "rewritten", (True, False): "loosened", (False, True): "tightened"}
         return words.get((loosened, tightened), "changed")
 
     def implied(self, was: Any, now: Any) -> bool:
-        """Whether a constraint that comes or goes holds in every call that the others accept."""
+        """Whether an added or removed constraint holds in every call that the other constraints accept."""
         back = isinstance(was, Constraint)
         found = (was if back else now).expr
         if found is None:
@@ -71,15 +71,15 @@ class Equality:
         return self._proven((found.tree, "implied", back), lambda world: world.implied(found.tree, back))
 
     def same_value(self, symbol: str) -> bool:
-        """Whether a named value is the same, or nothing that a call shows is made of it in another way."""
+        """Whether a named value is the same, or every observable result that depends on it is."""
         if self._proven(symbol, lambda world: world.same_name(symbol)):
             return True
-        # Of what steps make of a value nothing is proven.
+        # Nothing is proven of values that steps use.
         steps = self.old.stepped or self.new.stepped
         return not steps and self._proven((symbol, "unseen"), lambda world: world.unseen(symbol))
 
     def same_steps(self, was: Sequence[Step], now: Sequence[Step]) -> bool:
-        """Whether steps are the same one by one but for rounding, whatever the names of what stands between them."""
+        """Whether steps are pairwise equal up to rounding; names of intermediates do not matter."""
         outputs = {tensor.name for tensor in self.old.outputs}
         targets = [[step.assignments[0].target.tensor for step in steps] for steps in (was, now)]
         for number, (one, other) in enumerate(zip(*targets)):
@@ -91,13 +91,13 @@ class Equality:
         )
 
     def same_semantics(self) -> bool:
-        """Whether the two compute the same, in the same order and by the same letters."""
+        """Whether both compute the same, in the same order and with the same letters."""
         if self.old.stepped or self.new.stepped:
             return self.old.semantics == self.new.semantics
         return self._proven("semantics", lambda world: world.same_semantics())
 
     def total(self, symbol: str) -> bool:
-        """Whether a new named value can be computed in every call that was accepted."""
+        """Whether a new named value is defined in every call that was accepted."""
         return self._proven((symbol, "total"), lambda world: world.total(symbol))
 
     def _proven(self, key: Hashable, holds: Callable[[_World], bool]) -> bool:
@@ -110,7 +110,7 @@ class Equality:
 
 
 class _World:
-    """Both sides where the words that choose named values are known."""
+    """Both sides for one choice of the words that select named values."""
 
     def __init__(self, sides: Equality, words: Mapping[str, str]) -> None:
         old, new = sides.old, sides.new
@@ -119,11 +119,11 @@ class _World:
         self.was, self.now = (Reader(self.algebra, _definitions(op, words)) for op in (old, new))
         self.elements: list[tuple[str, list[Pieces]]] = []
 
-    # What is given.
+    # Assumptions.
 
     @cached_property
     def given(self) -> list[Conditions]:
-        """The cases of what both sides demand alike; each is a world that a call may be in."""
+        """The cases of the shared constraints; every accepted call is in one of them."""
         found: list[Conditions] = [()]
         theirs = {c.id: c.expr for c in self.new.constraints}
         for constraint in self.old.constraints:
@@ -141,7 +141,7 @@ class _World:
 
     @cached_property
     def ranges(self) -> list[Conditions]:
-        """What is given of a formula of the semantics: the letters run over their ranges."""
+        """Assumptions for a formula of the semantics: the letters lie in their ranges."""
         limits: list[Poly] = []
         for letter, extent in self.old.semantics.ranges.items():
             limits.append(Poly.symbol(letter))
@@ -155,12 +155,12 @@ class _World:
         return [(*case, *limits) for case in self.given]
 
     def impossible(self, conditions: Conditions, letters: bool = False) -> bool:
-        """Whether no call, of those that can be accepted, fulfils some conditions."""
+        """Whether no accepted call satisfies some conditions."""
         return self.algebra.impossible(conditions) or all(
             self.algebra.impossible(conditions, case) for case in (self.ranges if letters else self.given)
         )
 
-    # What is compared.
+    # Comparisons.
 
     def same(self, was: Located | Assignment, now: Located | Assignment) -> bool:
         if isinstance(was, Assignment) and isinstance(now, Assignment):
@@ -179,7 +179,7 @@ class _World:
         return self.equal(ours, theirs) and self.settled(some, more) and self.settled(more, some)
 
     def equal(self, ours: Pieces, theirs: Pieces, letters: bool = False) -> bool:
-        """Whether two numbers are one in every case."""
+        """Whether two numbers are equal in every case."""
         for (some, a), (more, b) in itertools.product(ours, theirs):
             difference = a - b
             if difference.terms and not all(
@@ -189,7 +189,7 @@ class _World:
         return True
 
     def follows(self, was: Expr, now: Expr, back: bool = False) -> bool:
-        """Whether the second condition holds wherever the first does, and can be told wherever that can."""
+        """Whether the first condition implies the second, which is defined wherever the first is."""
         first, second = (self.now, self.was) if back else (self.was, self.now)
         if self._vector(was) != self._vector(now):
             return False
@@ -199,12 +199,12 @@ class _World:
         return all(self.impossible((*one, *other)) for one, other in pairs) and self.settled(more, some)
 
     def implied(self, condition: Expr, back: bool) -> bool:
-        """Whether a condition follows from nothing but what is given, on every axis."""
+        """Whether a condition follows from the assumptions alone, on every axis."""
         subject = next((Name(name) for name in sorted(expr.names(condition)) if self._vector(Name(name))), Number(0))
         return self.follows(Binary("==", subject, subject), condition, back)
 
     def settled(self, sites: set[Site], known: set[Site]) -> bool:
-        """Whether what a formula needs to have a value is given, where it is known that another one has a value."""
+        """Whether a formula is defined wherever another one is."""
         algebra, exact = self.algebra, self.algebra.exact
         algebra.exact = frozenset(algebra.known[rest, bottom] for kind, rest, bottom in known if kind == "exact")
         try:
@@ -221,7 +221,7 @@ class _World:
         return True
 
     def same_name(self, symbol: str) -> bool:
-        """Whether a named value that both sides have is the same."""
+        """Whether a named value of both sides is the same."""
         if not (symbol in self.was.definitions and symbol in self.now.definitions):
             return symbol not in self.was.definitions and symbol not in self.now.definitions
         ours, some = self.was.recorded(self.was.pieces, Name(symbol))
@@ -229,7 +229,7 @@ class _World:
         return self.equal(ours, theirs) and self.settled(some, more) and self.settled(more, some)
 
     def total(self, symbol: str) -> bool:
-        """Whether a value of the new side can be computed wherever those of the old one can."""
+        """Whether a value of the new side is defined wherever the values of the old one are."""
         known = set[Site]()
         for name in self.was.definitions:
             known |= self.was.recorded(self.was.pieces, Name(name))[1]
@@ -238,7 +238,7 @@ class _World:
         return self.settled(self.now.recorded(self.now.pieces, Name(symbol))[1], known)
 
     def unseen(self, symbol: str) -> bool:
-        """Whether all that is made of a named value is the same on both sides, each part of it being there on both."""
+        """Whether everything that depends on a named value is the same and present on both sides."""
         olds, news = dict(_shown(self.old)), dict(_shown(self.new))
         for path in olds.keys() | news.keys():
             was, now = olds.get(path), news.get(path)
@@ -252,7 +252,7 @@ class _World:
         return list(was) == list(now) and all(self.same(was[path], now[path]) for path in was)
 
     def same_step(self, was: Step, now: Step) -> bool:
-        """Whether two steps are the same but for rounding."""
+        """Whether two steps are equal up to rounding."""
         if was.by != now.by or was.cases.keys() != now.cases.keys() or len(was.where) != len(now.where):
             return False
         if not all(map(self.same, was.where, now.where)):
@@ -281,7 +281,7 @@ class _World:
         return tuple(reader.pieces(tree))
 
     def _element(self, reader: Reader, read: Read) -> Hashable:
-        """A number for an element of a tensor, the same where the indices are proven to be."""
+        """A number for an element of a tensor; equal indices give the same number."""
         indices = [reader.pieces(index) for index in read.indices]
         for number, (tensor, others) in enumerate(self.elements):
             alike = tensor == read.tensor and len(indices) == len(others)
@@ -299,7 +299,7 @@ def _kinds(op: Op) -> Mapping[str, Kind]:
 
 
 def _bounds(old: Op, new: Op) -> tuple[dict[str, int], dict[str, int]]:
-    """The least and greatest values of the symbols of which neither side accepts others."""
+    """The minimum and maximum of each symbol, over the values that either side accepts."""
     lower, upper = dict[str, int](), dict[str, int]()
     sides = []
     for op in (old, new):
@@ -321,7 +321,7 @@ def _bounds(old: Op, new: Op) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _definitions(op: Op, words: Mapping[str, str]) -> dict[str, Expr]:
-    """What each named value stands for; a name of no letter where a word has no case."""
+    """The definition of each named value; a placeholder if a word has no case."""
     missing = Binary("/", Number(1), Number(0))
     found = {}
     for symbol, let in op.lets.items():
@@ -334,7 +334,7 @@ def _definitions(op: Op, words: Mapping[str, str]) -> dict[str, Expr]:
 
 
 def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
-    """The names that a formula is made of, and those that these are made of."""
+    """The names that a formula depends on, directly or through other names."""
     trees = [formula.tree] if isinstance(formula, Located) else [formula.target, formula.value]
     found, waiting = set[str](), [*frozenset().union(*map(expr.names, trees))]
     while waiting:
@@ -347,7 +347,7 @@ def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
 
 
 def _shown(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
-    """All formulas that decide what a call does; named values count where one of these is made of them."""
+    """All formulas that decide what a call does; named values count if one of these depends on them."""
     for tensor in (*op.inputs, *op.outputs):
         for way, dims in tensor.ways.items():
             for axis, extent in dims.items():

@@ -1,6 +1,6 @@
-"""What calls show of a change: the outcome on either side, a witness for a finding, how far a kernel's values moved.
+"""Evidence from calls: the outcome on each side, a witness for a finding, how far a kernel's values moved.
 
-In: nothing. Out: the types that findings keep, and their JSON with its schema. Who fills them: witness.py, values.py.
+Types only, with their JSON and its schema; witness.py and values.py fill them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ VALUE_SCHEMA = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a side makes of a call: the rules by which it is refused, or the type and shape that it returns."""
+    """The result of a call on one side: the rules that refuse it, or the returned type and shape."""
 
     rules: tuple[str, ...] = ()
     dtype: str = ""
@@ -70,9 +70,9 @@ NO_OPERATION = Outcome(("op-missing",))
 
 @dataclass(frozen=True)
 class Witness:
-    """A call and what either side does with it; without a call, how many were tried in vain.
+    """A call and its outcome on each side; without a call, how many were tried.
 
-    `executed` says that both packages were generated, built and called; else the outcomes are the interpreter's.
+    `executed`: both packages were generated, built and called; otherwise the outcomes are the interpreter's.
     """
 
     tried: int
@@ -85,7 +85,7 @@ class Witness:
     reproduce: str = ""
 
     def lines(self) -> list[str]:
-        """For people: the call first, then what is done with it."""
+        """Lines to read: the call, then its outcomes."""
         if self.call is None:
             return [f"no call found on which they differ ({self.tried} tried)", *self.notes]
         done = [f"before: {self.base}; after: {self.head}", self.differs, "executed" if self.executed else ""]
@@ -93,12 +93,12 @@ class Witness:
 
     @property
     def same(self) -> bool:
-        """Whether the sides do the same, as far as can be told."""
+        """Whether no difference between the sides was observed."""
         return self.base == self.head and self.differs in ("", SAME)
 
     @property
     def wrong(self) -> bool:
-        """Whether a package did otherwise than its spec says."""
+        """Whether a package departed from its spec."""
         return any(note.startswith(ERROR) for note in self.notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -127,9 +127,9 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Value:
-    """A kernel's results on `calls` calls: the largest distance in units in the last place, on `call`.
+    """A kernel's results on `calls` calls: the largest distance in ulp, on `call`.
 
-    No call and a note: what kept it from being run.
+    Without a call, the note says why it was not run.
     """
 
     kernel: str

@@ -1,8 +1,8 @@
 """Runs calls on the package that is generated from one side's spec, in a process of its own.
 
-In: an operation, the calls, and where the templates are. Out: what was done with each call; a crash, a call that does
-not end or a compiler that is missing is an answer, too. The package stands in a temporary folder and has the rows of
-data types that the calls need: what is compiled is most of the time.
+In: an operation, the calls, and where the templates are. Out: the outcome of each call; a crash, a call that does
+not end and a missing compiler are outcomes, too. The package is generated in a temporary folder with only the rows
+of data types that the calls need, because compilation takes most of the time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .child import PACKAGE
 from .evidence import Outcome
 from .readings import Reading, data, one_array, terms
 
-# Seconds for everything that one process does, of which a cold build is the greatest part: 3 s (AMD Zen 5, two cores).
+# Seconds for all work of one process; most of it is a cold build: 3 s (AMD Zen 5, two cores, GCC).
 PATIENCE = 180
 SECONDS = 10  # for one call
 CHILD = [sys.executable, "-m", "opwright.review.child"]
@@ -42,7 +42,7 @@ CHILD = [sys.executable, "-m", "opwright.review.child"]
 
 @dataclass(frozen=True)
 class Executed:
-    """What a package did with a call, all of its outputs, and by which kernel; `trouble` where it gave no answer."""
+    """The outcome of a call, all outputs, and the kernel that ran; `trouble` if there was no answer."""
 
     outcome: Outcome | None = None
     results: tuple[Array, ...] = ()
@@ -51,7 +51,7 @@ class Executed:
 
     @property
     def result(self) -> Array | None:
-        """As Reading.result has it."""
+        """As in Reading.result."""
         return one_array(self.results) if self.results else None
 
 
@@ -63,9 +63,9 @@ def execute(
     values: str = "integers",
     isa: str = "",
 ) -> list[Executed]:
-    """Every call on the package of one operation, with the `values` that `data` knows.
+    """Run every call on the package of one operation, with the `values` that `data` defines.
 
-    `isa` caps the instruction set, as OPWRIGHT_ISA does; the portable one is compiled in a tenth of the time.
+    `isa` caps the instruction set, as OPWRIGHT_ISA does; the portable one compiles in a tenth of the time.
     """
     if op.normal_form is not None and (wrong := agrees(op)):
         return [Executed(trouble=f"`opwright generate` refuses it: {wrong}")] * len(calls)
@@ -80,7 +80,7 @@ def execute(
 
 
 def _needed(op: Op, calls: Sequence[CallText]) -> Op:
-    """The operation with those rows of data types that the calls fit, or the first."""
+    """The operation with only the rows of data types that the calls use, or the first row."""
     used = [reading.validation.row for call in calls if (reading := Reading(op, call)).outcome.accepted]
     rows = tuple(row for row in op.dtypes if any(row is one for one in used))
     return dataclasses.replace(op, dtypes=rows or op.dtypes[:1])
@@ -114,8 +114,8 @@ def _requests(op: Op, calls: Sequence[CallText], values: str, folder: Path) -> N
 
 
 def _run(folder: Path, first: int, count: int, isa: str) -> list[Executed]:
-    """The calls from one on, in a new process: up to the last, or to the one that it did not survive."""
-    generator = str(Path(__file__).parents[2])  # where `opwright` is imported from here
+    """Run the calls from `first` on in a new process: to the last one, or to the one that ended the process."""
+    generator = str(Path(__file__).parents[2])  # the folder that this process imports `opwright` from
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([generator, os.environ.get("PYTHONPATH", "")])}
     if isa:
         environment["OPWRIGHT_ISA"] = isa
@@ -136,7 +136,7 @@ def _run(folder: Path, first: int, count: int, isa: str) -> list[Executed]:
 
 
 def _ended(code: int, complaint: str) -> str:
-    """How a process ended that did not make all of its calls."""
+    """How a process ended before it had made all of its calls."""
     if code == -signal.SIGALRM:
         return f"did not end within {SECONDS} s"
     if code < 0:
@@ -160,7 +160,7 @@ def _answer(folder: Path, line: str) -> Executed:
 
 
 def disagreement(expected: Reading, found: Executed) -> str:
-    """How a package departs from its spec as the interpreter reads it; nothing where it does not."""
+    """How a package departs from its spec, by the interpreter; empty if it does not."""
     told = found.outcome
     if told is None or expected.op is None:
         return ""
@@ -178,11 +178,11 @@ def disagreement(expected: Reading, found: Executed) -> str:
         )
         if python or _named(expected.op, rule) in expected.outcome.rules:
             return ""
-    return f"the package {told}, but by the spec's interpreter it is {expected.outcome}"
+    return f"the package {told}, but the spec's interpreter expects {expected.outcome}"
 
 
 def _named(op: Op, rule: str) -> str:
-    """A rule as the interpreter calls it, which goes by the names of tensors and not of parameters."""
+    """A rule under the interpreter's name, which uses names of tensors and not of parameters."""
     for tensor in op.inputs:
         if tensor.parameter and rule.startswith(f"{tensor.parameter}-"):
             return tensor.name + rule[len(tensor.parameter) :]

@@ -1,7 +1,7 @@
-"""What each field and each list of an operation means to a comparison: the rule of its edits, and what classifies them.
+"""What each field and list of an operation means to a comparison: the rule of its edits, and how they are classified.
 
-In: what stood there and what stands there now. Out: the last word of a rule's id. A field that stands in no table is a
-mistake that a test finds.
+In: the old and the new value. Out: the last word of a rule's id. A test finds fields that are
+missing from the tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tree import MISSING, Path
 
 Classify = Callable[[Equality, Any, Any, Any, Any], str]
 
-# How a field changed, as the last word of the rule's id; no word where only the writing changed.
+# How a field changed, as the last word of the rule's id; empty if only the notation changed.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
@@ -30,7 +30,7 @@ def plain(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _changed(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
-    """What nothing is proven of: another one, whatever came or went."""
+    """For fields without a proof: changed, whatever was added or removed."""
     return "changed"
 
 
@@ -56,7 +56,7 @@ def _need(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _default(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
-    """A default that comes or goes is the other half of becoming optional or required; 1 and [1.0] are one default."""
+    """An added or removed default belongs to becoming optional or required; 1 and [1.0] are the same default."""
     if was is None or now is None:
         return "optional" if was is None else "required"
     was, now = (text.strip("[]") or text for text in (was, now))
@@ -64,7 +64,7 @@ def _default(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _number(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
-    """0 and 0.0 are one number; 0 and -0 are two."""
+    """0 and 0.0 are the same number; 0 and -0 are not."""
     return "" if repr(float(was)) == repr(float(now)) else "changed"
 
 
@@ -83,7 +83,7 @@ def formula(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 
 
 def _extent(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
-    """Of steps, attributes that place axes and lists look for an extent that is a size alone."""
+    """In steps, attributes that place axes and lists look for an extent that is a plain size."""
     word = formula(sides, was, now, old, new)
     stepped = sides.old.stepped or sides.new.stepped
     alone = [isinstance(extent, Located) and isinstance(extent.tree, Name) for extent in (was, now)]
@@ -100,7 +100,7 @@ def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     return sides.order(was.tree, now.tree)
 
 
-# Field to the stem of its rules, and to what classifies its edits. {area}: of the list or map that holds the item.
+# Field to the stem of its rules and the classifier of its edits. {area}: of the list or map that has the item.
 FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Op.op": ("op-renamed", plain),
     "Op.function": ("op-function-changed", plain),
@@ -197,6 +197,14 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Aten.arguments": ("torch-call-changed", plain),
     "Aten.words": ("torch-call-changed", plain),
     "Aten.gives": ("torch-call-changed", plain),
+    "Onnx.node": ("onnx-node", plain),
+    "Onnx.since": ("onnx-node", plain),
+    "Onnx.until": ("onnx-node-changed", plain),
+    "Onnx.when": ("onnx-node-changed", plain),
+    "Onnx.arguments": ("onnx-node-changed", plain),
+    "Onnx.words": ("onnx-node-changed", plain),
+    "Onnx.ignores": ("onnx-node-changed", plain),
+    "Onnx.gives": ("onnx-node-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),
@@ -209,9 +217,9 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
 
 @dataclass(frozen=True)
 class Many:
-    """A list or map: the stem of `-added` and `-removed`, the rules of a rename and of another order, the items' area.
+    """A list or map: the stem of `-added` and `-removed`, the rules of a rename and of a new order, the items' area.
 
-    `words` are the two changes where they are called otherwise.
+    `words` names the two changes if they are not `added` and `removed`.
     """
 
     stem: str
@@ -238,6 +246,7 @@ MANY: Mapping[str, Many] = {
     "Op.classes": Many("class-kernels", "class-kernels-renamed", "class-order-changed"),
     "Op.relations": Many("relation-{claim}", order="relation-order-changed"),
     "Op.torch": Many("torch-call", order="torch-order-changed"),
+    "Op.onnx": Many("onnx-node", order="onnx-order-changed"),
     "Op.discrepancies": Many(
         "discrepancy-case", "discrepancy-evidence-changed", "discrepancy-order-changed", words=("opened", "closed")
     ),
@@ -253,7 +262,7 @@ MANY: Mapping[str, Many] = {
     "Semantics.ranges": Many("semantics-range", "semantics-range-renamed", "semantics-order-changed"),
     "Semantics.where": Many("semantics-guard", order="semantics-guard-rewritten"),
 }
-# Fields that only hold other ones.
+# Fields that only group other ones.
 INNER = ("Op.spatial_rank", "Op.semantics")
 # The stem of an item of a map that is not a Node.
 LEAVES: Mapping[str, tuple[str, Classify]] = {
@@ -264,17 +273,17 @@ LEAVES: Mapping[str, tuple[str, Classify]] = {
     "GroupClass.let": ("class-sizes-changed", plain),
     "Semantics.ranges": ("semantics-range", formula),
 }
-# Lists whose entries are known by their text alone, so that one that changed looks like another one.
+# Lists whose entries are identified by their text alone, so a changed entry looks like a new one.
 REPLACED: Mapping[Path, tuple[str, Classify]] = {
     ("source",): ("source-citation", plain),
     ("semantics", "where"): ("semantics-guard", formula),
 }
-# `padding-formula` is called a rule, because it is the rule of auto_pad that people know.
+# `padding-formula` is called a rule, because users know it as the rule of auto_pad.
 _STEMS = {"padding-formula": "padding-rule"}
 
 
 def kind_of(was: Any, now: Any) -> str:
-    """`required`, `optional`, or, of what goes, what callers know it as."""
+    """`required` or `optional`; for a removal, what callers know the item as."""
     if now is MISSING:
         return "parameter" if isinstance(was, Attribute) else "tensor"
     needed = now.required if isinstance(now, Attribute) else not now.optional
@@ -282,13 +291,13 @@ def kind_of(was: Any, now: Any) -> str:
 
 
 def claim_of(*relations: Any) -> str:
-    """`gradient` of what operators of PyTorch are differentiated by, on either side; else `claim`."""
+    """`gradient` if PyTorch's operators use the relation for differentiation on either side, else `claim`."""
     found = [relation for relation in relations if isinstance(relation, Relation)]
     return "gradient" if any(one.adjoint or one.gradient or one.gradient_of for one in found) else "claim"
 
 
 def stem_of(stem: str, area: str, *sides: Any) -> str:
-    """The stem of a rule; `sides` are the items on both sides, or what holds a field."""
+    """The stem of a rule; `sides` are the items on both sides, or the owners of a field."""
     stem = stem.replace("{area}", area).replace("{claim}", claim_of(*sides))
     for general, own in _STEMS.items():
         stem = stem.replace(general, own)
@@ -296,7 +305,7 @@ def stem_of(stem: str, area: str, *sides: Any) -> str:
 
 
 def rule_of(stem: str, word: str) -> str:
-    """The rule of a stem for a change; one rule serves all changes where there is none for each."""
+    """The rule of a stem for a change; `-changed` if the stem has no rule for this change."""
     if stem in RULES:
         return stem
     if stem == "attribute-default" and word in ("required", "optional"):

@@ -1,6 +1,6 @@
-"""The findings of a review: edits gathered, judged, and joined with what they do.
+"""The findings of a review: edits grouped, judged, and combined with their effects.
 
-In: two sides. Out: a Review. One edit of a spec gives one finding, however many operations share it.
+In: two sides. Out: a Review. One edit of a spec gives one finding, even if many operations share it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..language.library import Library
 from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
-from . import compare, impact, lint, records
+from . import compare, impact, lint, records, splits
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, SEVERITY, Rule
@@ -32,7 +32,7 @@ from .walk import Edit
 
 @dataclass(frozen=True)
 class Finding:
-    """One difference between two sides, and all that is known of it."""
+    """One difference between two sides, and everything known about it."""
 
     rule: Rule
     severity: str
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """`file:line (was :line)`, as far as there are such lines."""
+        """`file:line (was :line)`, with the parts that exist."""
         if self.new is None:
             return f"was {self.old}" if self.old else ""
         if self.old is None:
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Review:
-    """All findings, the gravest first, and the proof of their effect."""
+    """All findings, the most severe first, and the proof of their effect."""
 
     base: str
     head: str
@@ -71,12 +71,12 @@ class Review:
     libraries: tuple[Library, Library]
     values: Mapping[str, Value] | None = None
     threshold: str = "error"
-    breaking: str = "error"  # the severity of what a witness shows to break
+    breaking: str = "error"  # the severity of a witness that shows a break
 
     @property
     def exit_code(self) -> int:
-        """What the command returns: 6 where a package and its spec disagree on a call, 5 where a prediction does not
-        hold, 1 at findings from the threshold on, or 0."""
+        """The exit code: 6 if a package and its spec disagree on a call, 5 if a prediction does not
+        hold, 1 if a finding reaches the threshold, else 0."""
         if any(finding.witness and finding.witness.wrong for finding in self.findings):
             return 6
         return 5 if self.impact.unpredicted else int(bool(self.failing(self.threshold)))
@@ -94,7 +94,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     base.prove(before, after)
     head.prove(after, before)
     old, new = (records.waivers_of(side, today) for side in (base, head))
-    waivers = replace(new, severity=old.severity)  # a branch does not excuse itself
+    waivers = replace(new, severity=old.severity)  # a branch cannot waive its own findings
     edits = _under_review(compare.edits(before, after), base.only or head.only)
     edits += _files(base, head, before, after, edits)
     edits += records.revisions(before, after, records.lock_of(base), records.lock_of(head))
@@ -103,6 +103,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
     found += _declared(after, effect, waivers, reproduce)
+    found += _split(before, after, waivers, reproduce)
     found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
@@ -112,12 +113,12 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
 
 
 def _under_review(edits: Sequence[Edit], only: str | None) -> list[Edit]:
-    """The edits of one file, where a single file is looked at."""
+    """The edits of one file, if a single file is under review."""
     return [e for e in edits if not only or any(m and PurePosixPath(m.file).name == only for m in (e.old, e.new))]
 
 
 def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
-    """One finding for all C declarations that changed under their names."""
+    """One finding for all C declarations that changed but kept their names."""
     changed = {name: sides for symbols in effect.declared.values() for name, sides in symbols.items()}
     if not changed:
         return []
@@ -129,14 +130,24 @@ def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) 
     return [_finding(RULES[edit.rule], ops, edit, Moved(headers), waivers, reproduce)]
 
 
+def _split(before: Library, after: Library, waivers: Waivers, reproduce: str) -> list[Finding]:
+    """What follows for the ways in which operations may be split; the pages of these operations show it."""
+    functions = {op.op: op.function for op in after.ops}
+    found = []
+    for edit in splits.edits(before, after):
+        moved = Moved(frozenset({"SHARDING.json", f"docs/{functions[edit.op]}.md"}))
+        found.append(_finding(RULES[edit.rule], (edit.op,), edit, moved, waivers, reproduce))
+    return found
+
+
 def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:
-    """What the linter says of the new side."""
+    """The linter's notes on the new side."""
     edit = Edit(note.rule, "", note.path, note.said, "", None, note.at, lambda op: op)
     return _finding(RULES[note.rule], note.ops, edit, Moved(), waivers, reproduce)
 
 
 def _files(base: Side, head: Side, before: Library, after: Library, edits: Sequence[Edit]) -> list[Edit]:
-    """Files that moved, and files of which only the way of writing changed."""
+    """Files that moved, and files in which only notation changed."""
     olds = {op.op: op.at.file for op in before.ops}
     found = []
     for op in after.ops:
@@ -162,19 +173,19 @@ def _moved(op: Op | None, file: str) -> Op | None:
 
 
 def plain(text: str) -> Any:
-    """YAML as maps, lists and texts: what is left when spacing, comments and the way of writing are taken away."""
-    # The text has been loaded, which bounded it; libyaml is ten times as fast.
+    """YAML as maps, lists and texts, without spacing, comments and notation."""
+    # The text has been loaded before, so its size is bounded; libyaml is ten times as fast.
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
 def _lines(old: str, new: str) -> list[tuple[str, str]]:
-    """The lines of two texts side by side, and the end of the shorter one."""
+    """Pairs of lines of two texts, the shorter one padded."""
     olds, news = old.splitlines(), new.splitlines()
     return [*zip(olds, news, strict=False), ("", "\n")]
 
 
 def _subject(edit: Edit) -> str:
-    """What one edit is about: a word that comes with its case, a parameter with its default."""
+    """What an edit is about: a word together with its case, a parameter together with its default."""
     parts = edit.path.split(".")
     if edit.rule.startswith("attribute-need"):
         return ".".join(parts[:2])
@@ -184,7 +195,7 @@ def _subject(edit: Edit) -> str:
 
 
 def _places(edit: Edit) -> tuple[Mark | None, ...]:
-    """What tells an edit from another one of the same words: its place, on the sides that say something."""
+    """What distinguishes edits with the same words: their places on the sides that have one."""
     if edit.rule in ("op-renamed", "op-revision-kept"):
         return ()
     sides = ((edit.was, edit.old), (edit.now, edit.new))
@@ -192,7 +203,7 @@ def _places(edit: Edit) -> tuple[Mark | None, ...]:
 
 
 def _gathered(edits: Sequence[Edit], effect: Impact, waivers: Waivers, reproduce: str) -> list[Finding]:
-    """One finding for the edits that are one to a reader."""
+    """One finding for each group of edits that a reader takes for one."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, edit in enumerate(edits):
         subject = _subject(edit)
@@ -200,7 +211,7 @@ def _gathered(edits: Sequence[Edit], effect: Impact, waivers: Waivers, reproduce
         key = (edit.rule, edit.op, subject) if subject else (edit.rule, edit.was, edit.now, *places)
         groups.setdefault(key, []).append(number)
     merged: dict[tuple[object, ...], list[int]] = {}
-    for group in groups.values():  # what the operations share once more, over the first edit of each
+    for group in groups.values():  # edits of several operations that share one line
         first = edits[group[0]]
         merged.setdefault((first.rule, first.was, first.now, *_places(first)), []).extend(group)
     found = []
@@ -230,7 +241,7 @@ def _alone(rule: str, text: str, waivers: Waivers, reproduce: str, at: Mark | No
 
 
 def _waived(found: list[Finding], waivers: Waivers, today: datetime.date, reproduce: str) -> list[Finding]:
-    """The findings with those that are let pass marked, and a finding for each waiver that lets nothing pass."""
+    """The findings with waived ones marked, and a finding for each waiver that waives nothing."""
     for waiver in waivers.waivers:
         said = f"{waiver.rule} {waiver.fingerprint}"
         matching = [f for f in found if f.fingerprint == waiver.fingerprint and f.rule.id == waiver.rule]

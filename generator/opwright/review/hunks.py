@@ -1,6 +1,6 @@
-"""The C that a review changes, as hunks: what changes alike in many kernels stands once.
+"""The changed C of a review as hunks: a change that many kernels share appears once.
 
-In: a Review. Out: hunks of a unified difference, each with the files that it stands in.
+In: a Review. Out: hunks of a unified diff, each with its files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .impact import Impact
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines that start with `+`, `-` or a blank, and how often each file has them."""
+    """Lines that start with `+`, `-` or a blank, and how often each file contains them."""
 
     lines: tuple[str, ...]
     files: Mapping[str, int]
@@ -29,7 +29,7 @@ def hunks(impact: Impact) -> list[Hunk]:
     for path in sorted(path for path in impact.observed.files if path.endswith(".c")):
         sides = [text.get(path, "").splitlines() for text in (old, new)]
         compared = difflib.unified_diff(sides[0], sides[1], lineterm="", n=2)
-        lines = list(compared)[2:]  # without the two names of files
+        lines = list(compared)[2:]  # without the two lines of file names
         for hunk in re.split(r"^@@.*$\n?", "\n".join(lines), flags=re.MULTILINE):
             if hunk.strip():
                 groups.setdefault(hunk.rstrip("\n"), []).append(path)

@@ -1,20 +1,20 @@
-"""What a change does to the generated files: predicted edit by edit, then proven by rendering both sides.
+"""The effect of a change on the generated files: predicted edit by edit, then proven by rendering both sides.
 
-In: two libraries and the edits between them. Out: which files and kernels each edit moves, and what does not hold.
-Files are compared by tokens: C without comments, Python without docstrings and comments, pages as they are; the
-provenance and the manifest are records of the rest and not compared. Both sides are rendered by today's generator.
+In: two libraries and the edits between them. Out: the files and kernels that each edit changes, and every violated
+prediction. Files are compared by tokens: C without comments, Python without docstrings and comments, pages as they are;
+the provenance and the manifest only record the rest and are not compared. The current generator renders both sides.
 
-The prediction knows two things, both noted while BASE was rendered, for every output alike (footprint.py): which fields
-of the spec were read for it, view and template, and which attributes its template took of its view. An output of which
-no field that was read has changed is predicted to stand, and nothing more is asked. For any other the edit is made, the
-view alone is made anew, and the values that the template took of it are compared, those apart that stand in comments
-and docstrings (the class Prose). So what is read and decides nothing, such as a formula that is written otherwise and
-comes out the same, moves nothing. No template runs on an edited spec and no text is looked at. What a rule declares of
-kernels bounds that: an edit that is predicted to do more is an error.
+The prediction uses two facts about each output, recorded while BASE was rendered (footprint.py): which fields of the
+spec its view and template read, and which attributes its template took from its view. If none of these fields changed,
+the output is predicted to stay. Otherwise the edit is applied, only the view is rebuilt, and the values that the
+template took from it are compared, except those in comments and docstrings (the class Prose). So a field that is read
+without effect, such as a formula that is rewritten but prints the same, changes nothing. No template runs on an edited
+spec, and no text is compared. The effect on kernels that a rule declares is an upper bound: an edit that is predicted
+to do more is an error.
 
 The proof renders HEAD from scratch and compares texts. It shares no view with the prediction, whose last view is of
-BASE with all edits made. It fails where a rule or an edit is wrong, where a field reaches an output past its stand-in,
-where a template prints what it has not taken as an attribute, and where a text that passes for Prose reaches a token.
+BASE with all edits applied. It fails if a rule or an edit is wrong, if a field reaches an output without its recorder,
+if a template prints a value that it did not take as an attribute, and if a Prose text reaches a token.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ..emit import render
 from ..emit.output import Output
 from ..language.library import Library, Page
 from ..language.model import Op
+from ..language.source import INCONSISTENT
 from ..project import Project
 from ..trace.footprint import Attributes, Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record
@@ -42,7 +43,7 @@ from .rules import KERNELS, RULES
 from .tree import exact
 from .walk import Edit
 
-UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
+UNCOMPARED = ("PROVENANCE.json", "SHARDING.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 _FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)
@@ -56,7 +57,7 @@ _DECLARATION = re.compile(
 
 @dataclass(frozen=True)
 class Moved:
-    """Files and kernels that differ; kernels that only one side has stand apart."""
+    """Files and kernels that differ; kernels that only one side has are listed separately."""
 
     files: frozenset[str] = frozenset()
     kernels: frozenset[str] = frozenset()
@@ -69,7 +70,7 @@ class Moved:
 
     @property
     def effect(self) -> str:
-        """The least effect on kernels that a rule must have declared."""
+        """The minimum effect on kernels that a rule must declare."""
         if self.added or self.removed:
             return "variants"
         return "code" if any(path.endswith((".c", ".h")) for path in self.files) else "none"
@@ -77,7 +78,7 @@ class Moved:
 
 @dataclass
 class Impact:
-    """The effect of every edit, by its place in the list, and every sentence that says where the proof fails."""
+    """The effect of every edit, by its index, and one sentence per failure of the proof."""
 
     predicted: dict[int, Moved] = field(default_factory=dict)
     foreseen: Moved = field(default_factory=Moved)
@@ -88,7 +89,7 @@ class Impact:
     texts: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
 
     def add(self, other: Impact) -> None:
-        """The effect of other edits, on other operations."""
+        """Merge the effect of other edits, on other operations."""
         self.predicted |= other.predicted
         self.foreseen |= other.foreseen
         self.observed |= other.observed
@@ -99,7 +100,7 @@ class Impact:
 
 
 def tokens(path: str, text: str) -> object:
-    """What of a file reaches a compiler or an interpreter; of a page, what reaches a reader."""
+    """The part of a file that a compiler or interpreter sees; for a page, what a reader sees."""
     if path.endswith((".c", ".h")):
         return tuple(token for token in _C.findall(text) if token)
     if path.endswith((".py", ".pyi")):
@@ -116,7 +117,7 @@ def _python(text: str) -> str:
 
 
 def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of an entry.
+    """Every kernel of an operation with its text; fast kernels of all instruction sets share the text of one entry.
 
     Kernels of steps share the file of their dtype row.
     """
@@ -139,7 +140,7 @@ def kernels_of(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _entries(text: str) -> Iterator[tuple[str, str]]:
-    """Each entry of a file: the problem that it makes of a call, and the macro that makes a kernel of that."""
+    """Each entry of a file: the function that fills its problem, and the macro that instantiates its kernel."""
     forms = {found[1]: found[0] for found in _FORM.finditer(text)}
     macro = text[text.index("#define KERNEL(") : text.index("\nKERNEL(")]
     return ((found[1], forms[found[2]] + macro) for found in _ENTRY.finditer(text))
@@ -155,19 +156,19 @@ def _declarations(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def seen(root: Library) -> Mapping[str, object]:
-    """What reading each path tells: the value of a field, or of what holds fields which ones, in their order."""
+    """What reading each path yields: the value of a field, or the names of a group's fields in order."""
     told: dict[str, Any] = {}
     for path, found in fields(root).items():
         told[path] = exact(found.value)
         while "." in path:
             path, _, name = path.rpartition(".")
             told.setdefault(path, {})[name] = None
-    told |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns reach no output that is compared
+    told |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns appear in no compared output
     return {path: tuple(value) if isinstance(value, dict) else value for path, value in told.items()}
 
 
 class Piece:
-    """What stands for the tokens of one file, made when it is asked for."""
+    """A stand-in for the tokens of one file, computed on demand."""
 
     def __init__(self, make: Callable[[], Taken]) -> None:
         self.make = make
@@ -181,7 +182,7 @@ Pieces = Mapping[str, Piece]
 
 
 class Carried:
-    """One operation of BASE, rendered with its reads noted, and carried over from edit to edit."""
+    """One operation of BASE, rendered with its reads recorded, and updated edit by edit."""
 
     def __init__(self, op: Op | None, pages: Mapping[str, Page], project: Project, environment: Watching) -> None:
         self.op, self.project, self.pages = op, project, dict(pages)
@@ -200,13 +201,13 @@ class Carried:
         }
 
     def learn(self, template: str, attributes: Attributes) -> None:
-        """Note what a template takes of views, beside what is known of it."""
+        """Record what a template takes from views, in addition to what is known already."""
         known = self.attributes.get(template, {})
         both = {cls: known.get(cls, frozenset()) | attributes.get(cls, frozenset()) for cls in {*known, *attributes}}
         self.attributes[template] = both
 
     def outputs(self, library: Library) -> dict[str, Output]:
-        """The outputs that are compared. A file that is copied stays."""
+        """The outputs that are compared. Copied files do not change."""
         folder = self.project.spec.relative_to(self.project.root).as_posix()
         outputs = render.outputs(library, self.project.templates, folder)
         copied = {path for path, output in outputs.items() if output.template and not output.rendered}
@@ -218,7 +219,7 @@ class Carried:
         return taken(path, output.view(), attributes, kernels)
 
     def edited(self, op: Op | None, pages: Mapping[str, Page]) -> Pieces:
-        """The pieces of an edited operation: those of BASE where no field that was read for them has changed."""
+        """The pieces of an edited operation: those of BASE if none of the fields that they read has changed."""
         library, names = _library(op, pages), _kernels(op)
         now = seen(library)
         changed = {path for path in {*self.seen, *now} if self.seen.get(path) != now.get(path)}
@@ -242,7 +243,7 @@ def _kernels(op: Op | None) -> frozenset[str]:
 
 
 def foreseen(old: Pieces, new: Pieces) -> Moved:
-    """What is predicted to differ between two states of an operation."""
+    """The predicted differences between two states of an operation."""
     both = old.keys() & new.keys()
     differ = {path for path in both if old[path] is not new[path] and old[path].taken != new[path].taken}
     files = differ | (old.keys() ^ new.keys())
@@ -252,7 +253,7 @@ def foreseen(old: Pieces, new: Pieces) -> Moved:
 
 
 def observed(olds: Op | None, old: Mapping[str, str], news: Op | None, new: Mapping[str, str]) -> Moved:
-    """What differs between the texts of two sides."""
+    """The differences between the texts of two sides."""
     files = {path for path in {*old, *new} if _differ(path, old.get(path), new.get(path))}
     was, now = dict(kernels_of(olds, old)), dict(kernels_of(news, new))
     return _moved(files, was, now, functools.partial(_differ, ".c"))
@@ -272,17 +273,17 @@ def _differ(path: str, old: str | None, new: str | None) -> bool:
 
 
 def impact(project: Project, before: Library, after: Library, edits: Sequence[Edit]) -> Impact:
-    """Predict the effect of every edit, then render both sides and hold the two against each other."""
+    """Predict the effect of every edit, then render both sides and compare."""
     olds, news = ({op.op: op for op in library.ops} for library in (before, after))
     by_op: dict[str, list[int]] = {}
-    if exact(before.pages) != exact(after.pages):  # a document may move any page
+    if exact(before.pages) != exact(after.pages):  # a document may change any page
         by_op = {op.op: [] for op in after.ops}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
 
     names = [name for name in by_op if name]
     environment = watching(project.templates)
-    if len(names) > 1:  # operations share the compiled templates, in forked processes, too
+    if len(names) > 1:  # operations share the compiled templates, also in forked processes
         ops = tuple(op for side in (olds, news) for name, op in side.items() if name in by_op)
         outputs = render.outputs(Library(ops, {}), project.templates, "").values()
         environment.compiled({output.template for output in outputs if output.rendered})
@@ -310,7 +311,7 @@ def _of_op(
     pages: Mapping[str, Page],
     environment: Watching,
 ) -> None:
-    """One operation: its edits made one after the other, then the proof with the documents of HEAD."""
+    """One operation: apply its edits one after the other, then prove the result with the documents of HEAD."""
     state, new = ops
     outputs, head = carried.outputs(_library(new, pages)), {}
     for path, output in outputs.items():
@@ -326,10 +327,12 @@ def _of_op(
         try:
             before = state, listed
             state, listed = edits[number].make(state), edits[number].pages(listed)
-            told = state is before[0] and listed is before[1] and len(waiting) == 1  # of the record, not of the spec
+            told = (
+                state is before[0] and listed is before[1] and len(waiting) == 1
+            )  # an edit of the records, not of the spec
             now = pieces if told else carried.edited(state, listed)
             step = foreseen(pieces, now)
-        except Exception:  # an operation between two edits need not make sense; the next edit may mend it
+        except INCONSISTENT:  # the edit waits for the next one; the proof fails if none completes it
             continue
         for part in waiting:
             result.predicted[part] = step
@@ -355,7 +358,7 @@ def _of_op(
 
 
 def _declared(result: Impact, edits: Sequence[Edit], numbers: Sequence[int], step: Moved) -> None:
-    """Hold the effect of a step against what its rules declare."""
+    """Compare the effect of a step with what its rules declare."""
     maximum = max((RULES[edits[number].rule].kernel for number in numbers), key=KERNELS.index)
     if KERNELS.index(step.effect) > KERNELS.index(maximum):
         rules = ", ".join(sorted({edits[number].rule for number in numbers}))

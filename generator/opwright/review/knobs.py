@@ -1,6 +1,6 @@
-"""Ways to change a call that are likely to show an edit: what it names, its constants and their neighbours.
+"""Ways to change a call that are likely to expose an edit: the names and constants in it, and neighbouring values.
 
-In: an operation and the edits that are looked at. Out: functions from a setting to another one.
+In: an operation and the edits under test. Out: functions from a setting to another one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ..oracle.extents import Facts
 from ..oracle.sample import Setting
 from .walk import Edit
 
-LARGEST = 2**16  # the greatest extent that a spec's own constants put into a call
-LONGER = 0.15  # how often a list gets one entry more
+LARGEST = 2**16  # the maximum extent that constants of a spec put into a call
+LONGER = 0.15  # how often a list gets one more entry
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?![\w.])")
 Knob = Callable[[np.random.Generator, Setting], Setting]
 
 
 def named(op: Op, edits: Sequence[Edit]) -> tuple[set[str], set[int]]:
-    """The names and the numbers that edits speak of, and the names that decide whether those matter."""
+    """The names and numbers in the edits, and the names that decide whether these matter."""
     text = " ".join(f"{edit.path.replace('.', ' ')} {edit.was} {edit.now}" for edit in edits)
     names = set(_NAME.findall(text))
-    for tensor in op.tensors:  # the sizes that a tensor is split by
+    for tensor in op.tensors:  # the sizes that split a tensor
         if any(f".{tensor.name}.arrangements" in edit.path for edit in edits):
             names |= {name for dims in tensor.ways.values() for size in dims.values() for name in expr.names(size.tree)}
     lets, changed = op.lets, {symbol for symbol in op.lets if any(symbol in e.path.split(".") for e in edits)}
-    for _ in lets:  # what is computed from a changed value, and the word that chooses it
+    for _ in lets:  # values computed from a changed value, and the word that selects it
         changed |= {s for s, let in lets.items() if any(expr.names(f.tree) & changed for f in formulas(let))}
     waiting = [*changed, *(names & lets.keys())]
-    while waiting:  # what a value is made of
+    while waiting:  # the inputs of a value
         let = lets[symbol := waiting.pop()]
         made = frozenset[str]().union(*(expr.names(f.tree) for f in formulas(let)))
         waiting += [name for name in made - names if name in lets and name != symbol]
@@ -49,7 +49,7 @@ def named(op: Op, edits: Sequence[Edit]) -> tuple[set[str], set[int]]:
 
 
 def knobs_of(op: Op, other: Op, constants: set[int], sizes: Mapping[str, Any]) -> Iterator[tuple[set[str], Knob]]:
-    """Every way to change a setting, with the names that it goes by."""
+    """Every way to change a setting, with the names that it affects."""
     near = {number + step for number in constants for step in (-1, 0, 1, 2)}
     for name in dict.fromkeys(a.name or "" for a in (*op.attributes, *other.attributes)):
         both = [a for side in (op, other) for a in side.attributes if a.name == name]
@@ -78,7 +78,7 @@ def _words(attribute: Attribute) -> list[str]:
 
 
 def _choices(sides: Sequence[Attribute], near: set[int]) -> list[Any]:
-    """Values of an attribute that one of its declarations knows, and those next to its bounds; None leaves it out."""
+    """Values of an attribute from either declaration, and those next to its bounds; None leaves it out."""
     if sides[0].shape_of:  # its value follows from the sizes
         return [None]
     if sides[0].type == "string":
@@ -90,7 +90,7 @@ def _choices(sides: Sequence[Attribute], near: set[int]) -> list[Any]:
 
 
 def _stated(rng: np.random.Generator, setting: Setting, name: str, choices: Sequence[Any], listed: bool) -> Setting:
-    """An attribute given otherwise: another value, a list with one entry more or less, or not at all."""
+    """An attribute passed differently: another value, a list with one entry more or fewer, or left out."""
     values = dict(setting.values)
     value = choices[int(rng.integers(len(choices)))]
     if value is None:
@@ -136,7 +136,7 @@ def _typed(rng: np.random.Generator, setting: Setting, choices: Sequence[Mapping
 
 
 def _reranked(rng: np.random.Generator, setting: Setting) -> Setting:
-    """One spatial axis more, a copy of the first, or one less."""
+    """One more spatial axis, a copy of the first, or one fewer."""
     more = rng.random() < 0.5
     return along(setting, lambda entries: (entries[0], *entries) if more else entries[1:])
 
@@ -157,7 +157,7 @@ def _without(entries: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
 
 
 def levels(op: Op, names: set[str], constants: set[int]) -> Iterator[Knob]:
-    """Several sizes and numbers at once, near one value: what differs where they are equal, or large together."""
+    """Several sizes and numbers set near one value: exposes differences for equal or jointly large values."""
     near = sorted({number for number in constants if 1 < number <= LARGEST} | {2, 3, 5, 9, 17, 40, 100})
     numbers = [a for a in op.attributes if a.type in ("s64", "s64[]") and not a.shape_of]
     symbols = names | {symbol_of(a) for a in numbers if a.name in names}
@@ -189,12 +189,12 @@ def _levelled(
 
 
 def _at(entries: Any, axis: int, value: int) -> Any:
-    """A value, or the entry of one axis, replaced."""
+    """Replace a value, or the entry of one axis."""
     return (*entries[:axis], value, *entries[axis + 1 :]) if isinstance(entries, tuple) else value
 
 
 def repaired(op: Op, setting: Setting, facts: Facts) -> Setting:
-    """The setting with sizes that the conditions of the operation ask for, as far as they are that simple."""
+    """The setting with sizes adjusted to the simple equations among the operation's conditions."""
     sizes = dict(setting.sizes)
     for constraint in op.constraints:
         for tree in _demands(constraint.expr.tree) if constraint.expr else ():
@@ -214,7 +214,7 @@ def repaired(op: Op, setting: Setting, facts: Facts) -> Setting:
 
 
 def _demands(tree: Expr) -> Iterator[Binary]:
-    """The equations of a condition that all must hold."""
+    """The equations in a conjunction."""
     if isinstance(tree, Binary) and tree.op == "and":
         yield from (*_demands(tree.left), *_demands(tree.right))
     elif isinstance(tree, Binary) and tree.op == "==":

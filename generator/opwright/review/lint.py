@@ -1,7 +1,7 @@
-"""What a set of specs leaves open, though each is valid: shared things that nobody uses, ties that only one side knows.
+"""Notes on valid specs: shared entries that nobody uses, relations that only one side states.
 
-In: a library. Out: notes, each with the rule of review/rules.py that it is judged by. Nothing here refuses a spec;
-what may not stand at all is a rule of check/.
+In: a library. Out: notes, each with its rule of review/rules.py. Nothing here refuses a spec;
+check/ does that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tree import exact, identity
 
 @dataclass(frozen=True)
 class Note:
-    """One thing that a spec owner would want to know of."""
+    """One note for a spec owner."""
 
     rule: str
     ops: tuple[str, ...]
@@ -31,12 +31,12 @@ class Note:
 
 
 def lint(library: Library) -> list[Note]:
-    """Every note, in the order of the rules."""
+    """All notes, in the order of the rules."""
     return [*_unused(library), *_repeated(library), *_uncited(library), *_related(library)]
 
 
 def _unused(library: Library) -> Iterator[Note]:
-    """Entries of _common.yaml that no operation takes."""
+    """Entries of _common.yaml that no operation uses."""
     ops, common = library.ops, library.common
     taken: dict[str, set[str | None]] = {
         "attributes": {item.use for op in ops for item in op.attributes},
@@ -62,7 +62,7 @@ def _entries(common: Common, section: str) -> list[tuple[str, Any]]:
 
 
 def _repeated(library: Library) -> Iterator[Note]:
-    """Entries that several operations write out alike."""
+    """Equal entries that several operations write out."""
     first: dict[str, tuple[str, str, Mark]] = {}
     for op in library.ops:
         entries: Iterator[tuple[str, Attribute | Constraint | GroupClass | Discrepancy]] = chain(
@@ -86,7 +86,7 @@ def _uncited(library: Library) -> Iterator[Note]:
 
 
 def _related(library: Library) -> Iterator[Note]:
-    """Adjoints that do not know of each other; tied operations that take other types or numbers of axes."""
+    """Adjoints that do not name each other; related operations with different types or numbers of axes."""
     ops = {op.op: op for op in library.ops}
     for op in library.ops:
         for relation in op.relations:
@@ -94,7 +94,7 @@ def _related(library: Library) -> Iterator[Note]:
             other = ops[name]
             path = f"relations.{kind}.{name}"
             if kind == "adjoint" and op.op not in {back.adjoint for back in other.relations}:
-                said = f"{op.op} is the adjoint of {name}, but {name} does not say that of {op.op}"
+                said = f"{op.op} is the adjoint of {name}, but {name} does not name {op.op} as its adjoint"
                 yield Note("lint-relation-unanswered", (op.op,), path, said, relation.at)
             missing = _missing(op, other, relation)
             if missing:
@@ -102,7 +102,7 @@ def _related(library: Library) -> Iterator[Note]:
 
 
 def _missing(op: Op, other: Op, relation: Relation) -> list[str]:
-    """What the other operation takes that has no counterpart here."""
+    """What the other operation accepts without a counterpart here."""
     ranks, theirs = op.spatial_rank, other.spatial_rank
     found = [f"{theirs.min} to {theirs.max} spatial axes"] if (ranks.min, ranks.max) != (theirs.min, theirs.max) else []
     tied = [(mine, name) for name, mine in relation.with_.items()]

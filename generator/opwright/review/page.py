@@ -1,6 +1,6 @@
-"""A review as one page of HTML for people: it needs no network and no script, and reads on paper and on a phone.
+"""A review as one page of HTML for people: it needs no network and no script, and is readable on paper and on a phone.
 
-In: a Review. Out: text. Spec text stands in it, so the template escapes everything, and what cannot be printed is
+In: a Review. Out: text. It contains spec text, so the template escapes everything, and unprintable characters are
 spelled out.
 """
 
@@ -39,31 +39,31 @@ _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a value; `changed` where the other side has something else."""
+    """A piece of a value; `changed` if the other side differs there."""
 
     text: str
     changed: bool
 
 
-Side = tuple[str, str, "Mark | None", tuple[Span, ...]]  # the element of what differs, a word, the place, the value
+Side = tuple[str, str, "Mark | None", tuple[Span, ...]]  # HTML element of a difference, label, place, value
 
 
 @dataclass(frozen=True)
 class Card:
-    """A finding as it is shown."""
+    """A finding as the page shows it."""
 
     anchor: str
     severity: str
     finding: Finding
     sides: tuple[Side, ...]
-    kernels: tuple[tuple[str, tuple[str, ...]], ...]  # what happens to them, their names
-    values: str  # whether those that change compute the same
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]  # kind of change, names
+    values: str  # whether the changed kernels compute the same values
     action: str
 
 
 @dataclass(frozen=True)
 class Group:
-    """The findings of the same operations, the gravest first."""
+    """The findings of the same operations, the most severe first."""
 
     anchor: str
     title: str
@@ -83,7 +83,7 @@ class Effect:
 
 
 def spans(was: str, now: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Both values, each in pieces that say what the other one has otherwise."""
+    """Both values in pieces, with the differing pieces marked."""
     sides: tuple[list[str], list[str]] = (_PIECE.findall(was), _PIECE.findall(now))
     matcher = difflib.SequenceMatcher(None, sides[0], sides[1], autojunk=False)
     made: tuple[list[Span], list[Span]] = ([], [])
@@ -142,7 +142,7 @@ def _verdict(review: Review) -> str:
 
 
 def _printed(value: Any) -> Any:
-    """Of every text that enters the page: what cannot be printed is spelled out, markup of the template's own stays."""
+    """Spell out unprintable characters in every text of the page; the template's own markup stays."""
     return value if isinstance(value, Markup) else inert(str(value))
 
 

@@ -1,6 +1,6 @@
-"""Where calls come from that a search tries: legal calls as one side would write them, and ways to change them.
+"""The calls that a search tries: legal calls of one side, and ways to change them.
 
-In: an operation and the edits that are looked at. Out: settings, and how the two sides differ on each.
+In: an operation and the edits under test. Out: settings, and how the two sides differ on each.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..calls.call_text import CallText
 from ..language.model import Op
+from ..language.source import INCONSISTENT
 from .readings import Difference, Reading, Sides
 from .walk import Edit
 
@@ -20,12 +21,13 @@ S = TypeVar("S")
 
 
 class Place(ABC, Generic[S]):
-    """The settings of one side's calls. `near` are those that both sides refuse, not for the same reasons."""
+    """The settings of one side's calls. `near` are calls that both sides refuse for different reasons."""
 
     def __init__(self, op: Op, seeds: Sequence[S], edits: Sequence[Edit]) -> None:
         self.op, self.seeds = op, seeds
         self.near: list[S] = []
         self.broken = 0
+        self.failed = 0
         self.known: Reading | None = None
         self.unnamed = any(edit.rule == "input-order-changed" for edit in edits)
 
@@ -35,25 +37,25 @@ class Place(ABC, Generic[S]):
 
     @abstractmethod
     def call(self, setting: S) -> CallText | None:
-        """The call of a setting; None where its sizes make no shapes, or too large ones."""
+        """The call of a setting; None if its sizes give no shapes or too large ones."""
 
     @abstractmethod
     def simpler(self, setting: S) -> Iterator[S]:
         """Simpler settings, the greatest simplification first."""
 
     def mended(self, setting: S) -> S:
-        """The setting with the sizes that conditions ask for, where that is known."""
+        """The setting with sizes adjusted to the conditions, if that is known."""
         return setting
 
     def keep(self, setting: S, broken: int) -> None:
-        """A call that both sides refuse, not for the same reasons, nearly tells; the fewer reasons the better."""
+        """Keep a call that both sides refuse for different reasons, a near miss; fewer reasons are better."""
         if not self.near or broken < self.broken:
             self.near, self.broken = [], broken
         if broken == self.broken:
             self.near.append(setting)
 
     def like(self, sides: Sides, setting: S, told: Difference) -> S | None:
-        """A setting on which the sides differ in the same way; None where they do not."""
+        """A setting on which the sides differ in the same way; None if there is none."""
         now = self.differ(sides, setting)
         pairs = ((now.base, told.base), (now.head, told.head))
         alike = all({*found.rules} <= {*old.rules} for found, old in pairs) or told.kind == "refused"
@@ -64,5 +66,6 @@ class Place(ABC, Generic[S]):
         call = self.call(setting)
         try:
             return sides.differ(call, self.known) if call else Difference()
-        except Exception:  # an operation between two sides need not make sense
+        except INCONSISTENT:  # counted; the witness reports how many calls could not be evaluated
+            self.failed += 1
             return Difference()

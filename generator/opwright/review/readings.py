@@ -1,7 +1,7 @@
-"""What either side makes of a call, and how that differs, by the spec's interpreter.
+"""How each side interprets a call, and how these readings differ.
 
-In: operations and calls. Out: outcomes, and results where they are small enough to be computed. Shapes are validated
-first, on tensors that take no memory, so that large calls can be read, too.
+In: operations and calls. Out: outcomes, and results that are small enough to compute. Shapes are validated
+first, on tensors without memory, so that large calls can be read, too.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ..oracle.validate_steps import validate_steps
 from .evidence import NO_OPERATION, Outcome
 from .tree import exact
 
-Given = dict[str, Array | list[Array]]  # the tensors of a call, of some a list
+Given = dict[str, Array | list[Array]]  # the tensors of a call; variadic inputs have a list
 TERMS = 2**16  # index tuples that the interpreter visits for one call
-ROUNDINGS = {"f64": 1e-9, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # some units in the last place of each type
+ROUNDINGS = {"f64": 1e-9, "f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}  # a few ulp of each type
 
 
 class Reading:
-    """What one side makes of a call; what it computes, only when asked, and None where that is too much."""
+    """One side's reading of a call; results are computed on demand, None if that takes too long."""
 
     def __init__(self, op: Op | None, call: CallText, tensors: Tensors | None = None) -> None:
         self.outcome, self.op, self.call = NO_OPERATION, op, call
@@ -71,20 +71,20 @@ class Reading:
 
     @property
     def rounds(self) -> float:
-        """How far roundings may move a value of steps, whose functions are not exact; sums of small integers are."""
+        """The rounding tolerance of steps, whose functions are not exact; sums of small integers are exact."""
         if self.op is None or not self.op.stepped:
             return 0.0
         dtypes = {self.outcome.dtype, *(dtype for dtype, _ in self.outcome.others)}
         return max((ROUNDINGS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
     def splits(self) -> Any:
-        """How each tensor is split; by whatever name that goes."""
+        """How each tensor is split, regardless of the arrangement's name."""
         assert self.op is not None
         ways = {name: self.op.tensor(name).arrangements[way] for name, way in self.validation.arrangements.items()}
         return [exact([way.dims, way.index]) for way in ways.values()]
 
     def computes_as(self, other: Reading) -> bool:
-        """Whether nothing that a result follows from is another; the reverse does not hold."""
+        """Whether everything that determines the result is equal; a sufficient condition, not a necessary one."""
         return self.op is other.op or (
             self.op is not None
             and other.op is not None
@@ -99,12 +99,12 @@ class Reading:
 
 @functools.lru_cache(maxsize=64)
 def _meaning(op: Op) -> str:
-    """What a result follows from, beside the values of a call."""
+    """Everything that determines a result, except the values of the call."""
     return repr(exact((op.semantics, op.layouts, op.inputs, op.outputs)))
 
 
 class Tensors:
-    """The tensors of a call that both sides read: shapes are validated first, and most calls need no more."""
+    """The tensors of a call for both sides: shapes are validated first, and most calls need no more."""
 
     def __init__(self, call: CallText, values: str = "integers") -> None:
         self.call, self.values = call, values
@@ -124,7 +124,7 @@ class Tensors:
 
 
 def _mixed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Small integers, a few quarters, and a few numbers beyond what formulas cap."""
+    """Small integers, a few quarters, and a few numbers beyond the caps in formulas."""
     kind = rng.random(shape)
     small = rng.integers(-4, 5, shape)
     return np.where(kind < 0.7, small, np.where(kind < 0.9, small / 4, 25 * small))
@@ -138,12 +138,12 @@ DATA: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
 
 
 def values_of(*sides: Op | None) -> str:
-    """Which of DATA shows a difference: what reduces and rounds once shows it on integers, on which sums are exact."""
+    """The kind of DATA that exposes a difference: sums that round once use integers, on which sums are exact."""
     return "mixed" if any(op is not None and op.stepped for op in sides) else "integers"
 
 
 def data(call: CallText, values: str = "integers") -> Given:
-    """The tensors of a call: numbers that follow from each tensor's name and shape, exact unless `normal` are asked."""
+    """The tensors of a call: numbers determined by each tensor's name and shape, exact unless `normal` is asked for."""
 
     def filled(name: str, tensor: TensorText) -> Array:
         rng = np.random.default_rng(zlib.crc32(f"{name}{tensor.shape}".encode()))
@@ -153,14 +153,14 @@ def data(call: CallText, values: str = "integers") -> Given:
 
 
 def one_array(outputs: Sequence[Array]) -> Array:
-    """An output, or the cells of several behind each other."""
+    """An output, or the concatenated elements of several."""
     if len(outputs) == 1:
         return outputs[0]
     return np.concatenate([output.ravel().astype(np.float64) for output in outputs])
 
 
 def taken(op: Op, call: CallText, tensors: Given) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs and attributes of a call as an operation takes them; what it has no name for is an attribute."""
+    """The inputs and attributes of a call as an operation takes them; unknown names count as attributes."""
     names = [parameter_name(tensor) for tensor in op.inputs]
     places = dict(zip(map(str, range(1, len(names) + 1)), names, strict=True))  # of tensors without a name
     arguments: dict[str, Any] = {places.get(name, name): tensor for name, tensor in tensors.items()}
@@ -178,11 +178,11 @@ def terms(op: Op, validation: Validation) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """What each side does, and how that differs.
+    """The outcome of each side, and how they differ.
 
     `kind` is `refused` (now, and was not), `accepted` (now, and was not), `shape`, `values`, `rules` (refused by both,
-    by other rules), `reading` (a tensor is split in another way), or nothing where the sides do the same.
-    `shared`: other edits have a part in it.
+    by other rules), `reading` (a tensor is split in another way), or empty if the sides agree.
+    `shared`: other edits contribute to it.
     """
 
     kind: str = ""
@@ -211,7 +211,7 @@ def difference(base: Reading, head: Reading) -> Difference:
 
 
 def _values_differ(old: Array | None, new: Array | None, rounds: float) -> bool:
-    """Whether values differ by more than roundings do, relative to their size."""
+    """Whether values differ by more than rounding, relative to their size."""
     if old is None or new is None:
         return False
     was, now = old.astype(float), new.astype(float)
@@ -223,14 +223,14 @@ def _values_differ(old: Array | None, new: Array | None, rounds: float) -> bool:
 
 @dataclass(frozen=True)
 class Sides:
-    """An operation before and after a change; `alone` is the base with only those edits that are looked at."""
+    """An operation before and after a change; `alone` is the base with only the edits under test."""
 
     base: Op | None
     head: Op | None
     alone: Op | None
 
     def read(self, call: CallText, known: Reading | None = None) -> tuple[Reading, Reading]:
-        """The call as either side has it; `known` has been read before."""
+        """The call as each side reads it; `known` is an earlier reading."""
         tensors = known.tensors if known and known.call == call else Tensors(call, values_of(self.base, self.head))
         found = known if known and known.tensors is tensors else None
         base, head = (
@@ -239,7 +239,7 @@ class Sides:
         return base, head
 
     def differ(self, call: CallText, known: Reading | None = None) -> Difference:
-        """How a call's meaning changes by these edits; of no kind where they have no part in it."""
+        """How these edits change a call's meaning; without a kind if they do not contribute."""
         base, head = self.read(call, known)
         found = difference(base, head)
         if not found.kind or self.alone is self.head or self.alone is None:

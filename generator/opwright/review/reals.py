@@ -1,9 +1,9 @@
-"""Formulas over elements of tensors as sums of products, so that those which differ by rounding only are equal.
+"""Normal forms of formulas over elements of tensors: formulas that differ only by rounding have equal forms.
 
-In: a formula, and how its integer parts are read. Out: its form; equal forms give the same values but for rounding.
-Nothing is cancelled, taken out of min or max, or multiplied by zero, and no sum is taken apart by a factor that may be
-infinite: infinities, NaN and signs would tell. What stands under floor and ceil is compared as it is computed, for
-there a rounding makes a jump.
+In: a formula, and how its integer parts are read. Out: its form; equal forms give the same values up to rounding.
+Nothing is cancelled, taken out of min or max, or multiplied by zero, and no factor that may be infinite is
+distributed over a sum: infinities, NaN and signs would differ. Arguments of floor and ceil are compared operation by
+operation, because rounding can make these functions jump.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .algebra import Unproven
 Product = tuple[tuple[Hashable, int], ...]
 Form = frozenset[tuple[Product, Fraction]]
 MAX_TERMS = 200
-SMOOTH = REAL_FUNCTIONS.keys() - {"round", "sign", "select"}  # a rounding of their arguments is one of their values
+SMOOTH = REAL_FUNCTIONS.keys() - {"round", "sign", "select"}  # rounding an argument only rounds the value
 COMMUTATIVE = ("+", "*", "==", "!=", "and", "or")
 
 
 class Reals:
-    """Reads formulas; `element` and `whole` say what a read and an integer part are known by."""
+    """Reads formulas; `element` and `whole` give the identity of a read and of an integer part."""
 
     def __init__(self, element: Callable[[Read], Hashable], whole: Callable[[Expr], Hashable]) -> None:
         self.element, self.whole = element, whole
 
     def form(self, tree: Expr) -> Form:
-        """The sum of products that a formula is."""
+        """A formula as a sum of products."""
         if isinstance(tree, Number):
             if not math.isfinite(tree.value):
                 return _one(("number", tree.value))
@@ -58,7 +58,7 @@ class Reals:
         raise Unproven
 
     def exact(self, tree: Expr) -> Hashable:
-        """A formula by its operations in their order: where a rounding may make a jump, none may change."""
+        """A formula by its operations in order: where rounding can cause a jump, none may change."""
         if isinstance(tree, Number):
             return "number", repr(tree.value)
         if isinstance(tree, Read):

@@ -1,7 +1,7 @@
-"""What changed beside the specs: the lock, the waivers, and the tool that is kept with them.
+"""What changed besides the specs: the lock, the waivers, and the tool that is stored with them.
 
-In: both sides. Out: edits, which no operation carries. A branch cannot excuse itself: what it writes into these records
-is told, and it is judged by the severities of its base.
+In: both sides. Out: edits that belong to no operation. A branch cannot waive its own findings: its edits of these
+records are findings, and the severities of its base apply.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .walk import Edit
 
 LOCK, WAIVERS = "LOCK.yaml", "waivers.yaml"
 TOOLS = {"templates": "template-files-changed", "generator": "generator-code-changed"}
-NAMED = 3  # files of a tool that a finding names; the rest is counted
+NAMED = 3  # files of a tool that a finding names; the others are counted
 
 
 def waivers_of(side: Side, today: datetime.date) -> Waivers:
-    """The waivers and severities of a side; SideInvalid where it says them wrongly."""
+    """The waivers and severities of a side. Raises SideInvalid if they are invalid."""
     try:
         return read_waivers(side.records.get(WAIVERS), side.place(WAIVERS), today)
     except SpecInvalid as invalid:
@@ -32,7 +32,7 @@ def waivers_of(side: Side, today: datetime.date) -> Waivers:
 
 
 def lock_of(side: Side) -> Lock:
-    """The lock of a side; SideInvalid where it is none."""
+    """The lock of a side. Raises SideInvalid if it is invalid."""
     try:
         return read_lock(side.records.get(LOCK), side.place(LOCK))
     except SpecInvalid as invalid:
@@ -40,7 +40,7 @@ def lock_of(side: Side) -> Lock:
 
 
 def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edit]:
-    """Operations that mean something else under a revision that was given out, and what the lock does not hold."""
+    """Operations that changed meaning under a released revision, and revisions missing from the lock."""
     given = {f"{op.op}@{op.revision}": contract_hash(op) for op in before.ops}
     known = _comparable(new) | _comparable(old) | given
     places = {op.op: op.at.key("revision") for op in before.ops}
@@ -58,12 +58,12 @@ def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edi
 
 
 def _comparable(lock: Lock) -> dict[str, str]:
-    """The entries that are of today's hash."""
+    """The entries with the current hash definition."""
     return lock.revisions if lock.hash == HASH else {}
 
 
 def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
-    """What changed in the lock itself, but for the revisions that are `told` of as operations."""
+    """What changed in the lock itself, except the revisions reported as operations (`told`)."""
     if old.hash != new.hash and old.revisions:
         change = "raised" if new.hash > old.hash else "lowered"
         yield _edit(f"lock-hash-{change}", "hash", str(old.hash), str(new.hash), old.at.key("hash"), new.at.key("hash"))
@@ -90,7 +90,7 @@ def _first(lock: Lock, releases: Iterable[str]) -> Mark | None:
 
 
 def waived(old: Waivers, new: Waivers) -> Iterator[Edit]:
-    """Waivers that came, went or changed, and severities that others replace from the next change on."""
+    """Waivers added, removed or changed, and severities that apply from the next change on."""
     was, now = ({(w.rule, w.fingerprint): w for w in side.waivers} for side in (old, new))
     for rule, fingerprint in dict.fromkeys([*was, *now]):
         one, other = was.get((rule, fingerprint)), now.get((rule, fingerprint))
@@ -111,7 +111,7 @@ def _severity(side: Waivers, axis: str) -> Mark | None:
 
 
 def tools(base: Side, head: Side) -> Iterator[Edit]:
-    """Templates and generator, where both sides are states of a repository that keeps them."""
+    """Changes of templates and generator, if both sides are states of a repository that contains them."""
     for name in base.tools.keys() & head.tools.keys():
         was, now = base.tools[name], head.tools[name]
         files = sorted(file for file in {*was, *now} if was.get(file) != now.get(file))

@@ -1,6 +1,6 @@
-"""A report where a side's specs are refused, so that nothing can be compared: in every form of a review.
+"""The report for a side whose specs are refused, so that nothing can be compared, in every form of a review.
 
-In: a Refused. Out: text, as well-formed as that of a review. The command exits with 3.
+In: a Refused. Out: text in the same formats as a review. The command exits with 3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXIT = 3
 
 @dataclass(frozen=True)
 class Refused:
-    """A side that cannot be used. `base` and `head` are empty where they were not found out any more."""
+    """A side that cannot be used. `base` and `head` are empty if they were not determined."""
 
     side: str
     problems: Sequence[Problem]
@@ -44,7 +44,7 @@ def as_text(refused: Refused) -> str:
 
 
 def as_json(refused: Refused) -> str:
-    """As docs/diff.schema.json says: no findings, and what is invalid."""
+    """As docs/diff.schema.json says: no findings, and the problems."""
     problems = [{**(place(p.mark) or {}), "rule": p.rule, "message": p.message} for p in refused.problems]
     whole: dict[str, Any] = {
         "version": SCHEMA_VERSION, "base": refused.base or None, "head": refused.head or None, "exit_code": EXIT,

@@ -1,6 +1,6 @@
-"""A review in the form that its reader wants: people at a terminal, in a pull request, and programs.
+"""A review in every output format: terminal, pull request, and formats for programs.
 
-In: a Review. Out: text. Spec text stands in it; each form makes it inert in its own way.
+In: a Review. Out: text. It contains spec text; each format escapes it in its own way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rules import Rule
 
 
 def text(review: Review, with_code: bool = False) -> str:
-    """For a terminal: what it means to callers first, then the findings, the gravest first."""
+    """For a terminal: the summary for callers, then the findings, the most severe first."""
     lines = [inert(line) for line in (words.lead(review), words.compared(review))] + [""]
     for finding in review.findings:
         head = f"{words.severity(finding):7} {finding.rule.id}   {words.ops(finding)}   {finding.place}"
@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Callable[[Review, bool], str]] = {
     "sarif": as_sarif,
     "html": as_html,
 }
-# The same forms, where a side has no specs to review.
+# The same formats for a side whose specs are refused.
 REFUSALS: Mapping[str, Callable[[Refused], str]] = {
     "text": refused.as_text,
     "json": refused.as_json,
@@ -60,7 +60,7 @@ REFUSALS: Mapping[str, Callable[[Refused], str]] = {
 
 
 def explained(rule: Rule) -> str:
-    """All that a rule says of itself."""
+    """The full description of a rule."""
     mirror = f"none: {rule.mirror[2:]}" if rule.mirror.startswith("! ") else rule.mirror
     mirror = "itself: the opposite edit is of the same kind" if mirror == rule.id else mirror
     rows = (

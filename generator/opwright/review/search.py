@@ -1,8 +1,8 @@
 """Searches for a call on which two states of an operation differ, with the spec's interpreter.
 
-In: the operation before and after, and the edits between them that are looked at. Out: a small call, or how many were
-tried. Legal calls of both sides are changed in one to three places, most often in what the edits are about; a call
-that is found is made as short and small as it may be. The same calls are tried at every run, and none is large,
+In: the operation before and after, and the edits under test. Out: a small call, or how many were
+tried. Legal calls of both sides are changed in one to three places, most often where the edits apply; a call
+that is found is then minimised. Every run tries the same calls, and none is large,
 whatever a spec says.
 """
 
@@ -20,6 +20,7 @@ from ..calls.call_text import CallText, TensorText
 from ..emit.python_module import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Op
+from ..language.source import INCONSISTENT
 from ..oracle import sample
 from ..oracle.extents import each
 from ..oracle.sample import Setting
@@ -30,24 +31,25 @@ from .shrink import simpler, smallest
 from .step_places import StepPlace, step_settings
 from .walk import Edit
 
-CELLS = 2**22  # of each tensor of a call: what packages can be called with
-PLAIN = 40  # the sum of sizes from which on a call is made smaller in all of them at once
-LEVELS = 0.4  # how often several sizes get about the same value
-FOCUS = 0.75  # how often a change hits what the edits are about
+CELLS = 2**22  # rank limit of each tensor of a call, as in packages
+PLAIN = 40  # the sum of sizes above which all sizes of a call shrink at once
+LEVELS = 0.4  # how often several sizes get nearly the same value
+FOCUS = 0.75  # how often a change targets the edits
 
 
 @dataclass(frozen=True)
 class Found:
-    """A call, or none, how many were tried, and in what the sides differ on it, and whether by other edits, too."""
+    """A call or None, how many were tried, how the sides differ on it, and whether other edits contribute."""
 
     call: CallText | None
     tried: int
     kind: str = ""
     shared: bool = False
+    failed: int = 0  # calls that neither reading could evaluate
 
 
 def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]], tries: int) -> Found:
-    """A call on which the sides differ, of a kind that is wanted, the first group of kinds before the others."""
+    """A call on which the sides differ in a wanted way; the first group of kinds is preferred."""
     rng = np.random.default_rng(sample.SEED)
     places = [place for op, other in _origins(sides) if (place := place_of(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
@@ -63,17 +65,18 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
         if rank < (best[0] if best else len(wanted)):
             best = (rank, place, setting, told)
         tried += 1
+    failed = sum(place.failed for place in places)
     if best is None:
-        return Found(None, tried)
+        return Found(None, tried, failed=failed)
     _, place, setting, told = best
     found = smallest(setting, place.simpler, lambda smaller: place.like(sides, smaller, told))
-    if _size(found) > PLAIN:  # sizes that depend on each other shrink together
+    if _size(found) > PLAIN:  # dependent sizes shrink together
         found = smallest(found, place.simpler, lambda smaller: place.like(sides, place.mended(smaller), told))
-    return Found(place.call(found), tried, told.kind, told.shared)
+    return Found(place.call(found), tried, told.kind, told.shared, failed)
 
 
 def place_of(op: Op, other: Op, edits: Sequence[Edit]) -> Place[Any]:
-    """Calls as one side writes them."""
+    """The calls of one side."""
     return StepPlace(op, other, edits) if op.stepped else _Place(op, other, edits)
 
 
@@ -87,10 +90,10 @@ def _origins(sides: Sides) -> Iterator[tuple[Op, Op]]:
 
 @functools.lru_cache(maxsize=64)
 def legal_settings(op: Op) -> tuple[Setting, ...]:
-    """Legal calls, the smallest first; none of an operation that lacks a part."""
+    """Legal calls, the smallest first; none if the operation is incomplete."""
     try:
         return tuple(sorted((setting for setting, *_ in sample.legal(op)), key=_size))
-    except Exception:  # an operation between two sides need not make sense
+    except INCONSISTENT:  # the caller then searches the other side, and says so
         return ()
 
 
@@ -99,7 +102,7 @@ def _size(setting: Any) -> int:
 
 
 def call_of(op: Op, setting: Setting, unnamed: bool = False) -> CallText | None:
-    """The call of a setting; None where the sizes make no shapes, or too large ones. Tensors may go by their places."""
+    """The call of a setting; None if the sizes give no shapes or too large ones. Tensors may be named by position."""
     try:
         made = sample.arguments(op, setting)
     except (Inexact, KeyError, TypeError, ValueError):
@@ -119,12 +122,12 @@ def call_of(op: Op, setting: Setting, unnamed: bool = False) -> CallText | None:
 
 
 def has_calls(op: Op | None) -> bool:
-    """Whether an operation can be called at all; one between two sides need not make sense."""
+    """Whether an operation can be called at all; a partly edited one may be inconsistent."""
     return op is not None and bool(step_settings(op) if op.stepped else legal_settings(op))
 
 
 class _Place(Place[Setting]):
-    """Calls as one side would write them, and the ways in which they can be changed."""
+    """The calls of one side, and the ways to change them."""
 
     def __init__(self, op: Op, other: Op, edits: Sequence[Edit]) -> None:
         super().__init__(op, legal_settings(op), edits)
@@ -157,15 +160,15 @@ class _Place(Place[Setting]):
         return found if rng.random() < 0.5 else self.mended(found)
 
     def mended(self, setting: Setting) -> Setting:
-        """The setting with the sizes that conditions ask for, where they do not have them."""
+        """The setting with sizes adjusted to the conditions, if it violates them."""
         call = call_of(self.op, setting)
         try:
-            if call is None:  # sizes that do not divide, say
+            if call is None:  # for example sizes that do not divide
                 return repaired(self.op, setting, sample.facts(self.op, setting))
             self.known = Reading(self.op, call)
             validation = self.known.validation
             return setting if validation.accepted else repaired(self.op, setting, validation.values)
-        except Exception:  # an operation between two sides need not make sense
+        except INCONSISTENT:  # the setting stays, and its call is tried as it is
             return setting
 
 

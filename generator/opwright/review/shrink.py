@@ -1,6 +1,6 @@
-"""Makes a call as short and small as it may be, while the two sides still differ on it in the same way.
+"""Minimises a call while the two sides still differ on it in the same way.
 
-In: a setting, and whether another one would do as well. Out: the smallest that was found.
+In: a setting, and a test whether another one is as good. Out: the smallest setting found.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..oracle.sample import Setting
 from .knobs import along, rank_of, with_size
 
 S = TypeVar("S")
-EFFORT = 500  # simpler calls that are tried once one is found: one step simpler, then two
+EFFORT = 500  # simpler calls that are tried for a found one: one step simpler, then two
 
 
 def smallest(setting: S, simpler: Callable[[S], Iterator[S]], same: Callable[[S], S | None]) -> S:
-    """The call with everything taken away that its difference does not need; `same` may mend what it is given."""
+    """The call without everything that the difference does not need; `same` may adjust the setting."""
     left = EFFORT
     while left > 0:
         once = list(simpler(setting))
@@ -67,19 +67,19 @@ def simpler(op: Op, setting: Setting) -> Iterator[Setting]:
 
 
 def _all(value: Any, plain: Any) -> Any:
-    """The plain value in place of each entry; what has none stays."""
+    """Each entry replaced by its plain value, if it has one."""
     return value if plain is None else (plain,) * len(value) if isinstance(value, tuple) else plain
 
 
 def _plainest(attribute: Attribute) -> Any:
-    """The value that says least."""
+    """The simplest value."""
     if attribute.type == "string":
         return next((value.value for value in attribute.values or ()), None)
     return attribute.neutral if attribute.neutral is not None else attribute.min or 0
 
 
 def _lower(value: Any, plain: Any) -> Iterator[Any]:
-    """Values nearer to the plain one: that itself, then one step towards it."""
+    """Values nearer to the plain one: the plain one itself, then one step towards it."""
     if isinstance(value, tuple):
         for axis, entry in enumerate(value):
             for lower in _lower(entry, plain):

@@ -1,6 +1,6 @@
-"""The two sides of a review: what specs said before, and what they say now.
+"""The two sides of a review: the specs before and after a change.
 
-In: what the command line names: a folder, a file, `git:REF`, or nothing. Out: a Side, its texts in memory and its
+In: the arguments of the command line: a folder, a file, `git:REF`, or nothing. Out: a Side, its texts in memory and its
 library. A side is never read from generated/, and nothing is written.
 """
 
@@ -25,12 +25,15 @@ from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, s
 from .tree import exact
 
 MAIN = ("origin/main", "main", "origin/master", "master")
-DRIVER_ARGUMENTS = (7, 9)  # what git gives to an external diff: path, old file, hex, mode, new file, hex, mode
+DRIVER_ARGUMENTS = (
+    7,
+    9,
+)  # the arguments that git passes to an external diff: path, old file, hex, mode, new file, hex, mode
 
 
 @dataclass(frozen=True)
 class Side:
-    """One state of a set of specs. `only` names the file that is under review, where it is a single one."""
+    """One state of a set of specs. `only` names the file under review if there is a single one."""
 
     name: str
     texts: Mapping[str, str]
@@ -39,7 +42,7 @@ class Side:
     tools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # templates and generator: file to its hash
 
     def library(self) -> Library:
-        """The operations; SideInvalid where they cannot be used."""
+        """The operations. Raises SideInvalid if they cannot be used."""
         try:
             if not self.texts:
                 return Library((), {})
@@ -48,13 +51,13 @@ class Side:
             raise SideInvalid(self.name, invalid) from None
 
     def place(self, record: str) -> str:
-        """The name of a file of records, which stands above the specs."""
+        """The name of a file of records, which lies in the folder above the specs."""
         return f"{next(iter(self.texts), 'spec/').partition('/')[0]}/{record}"
 
     def prove(self, library: Library, other: Library) -> None:
         """Refuse what `generate` would refuse: no kernels, or a normal form that disagrees with the semantics.
 
-        Only operations that the other side has otherwise are looked at, so that a small edit is proven in no time.
+        Only operations that differ from the other side are checked, so that small edits stay fast.
         """
         others = {op.op: exact(op) for op in other.ops}
         changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
@@ -66,7 +69,7 @@ class Side:
 
 
 class SideInvalid(SpecInvalid):
-    """A side whose specs are refused; `side` says which."""
+    """A side whose specs are refused; `side` names it."""
 
     def __init__(self, side: str, invalid: SpecInvalid) -> None:
         super().__init__(invalid.problems)
@@ -74,7 +77,7 @@ class SideInvalid(SpecInvalid):
 
 
 def sides(project: Project, arguments: Sequence[str], named: bool = True) -> tuple[Side, Side]:
-    """BASE and HEAD as the command line names them; `named` says that it names the project, too."""
+    """BASE and HEAD as the command line names them; `named`: the command line also names the project."""
     own = len(arguments) < 2 or any(argument.startswith("git:") for argument in arguments)
     if own and not named and not Path.cwd().is_relative_to(project.root):
         raise UsageError(f"there is no spec/ with specs in {Path.cwd()} or above it; --spec names another folder")
@@ -106,26 +109,26 @@ def side(project: Project, argument: str) -> Side:
 
 
 def working_tree(project: Project) -> Side:
-    """The specs as they lie in the project."""
+    """The specs of the working tree."""
     tools = {name: _hashed(folder_files(path, suffixes)) for name, (path, suffixes) in _tools(project).items()}
     return replace(folder(project.spec, project.root), tools=tools)
 
 
 def _tools(project: Project) -> dict[str, tuple[Path, tuple[str, ...]]]:
-    """The parts of the tool that are kept with the specs, and the files of them that make outputs."""
+    """The parts of the tool that are stored with the specs, and their files that affect outputs."""
     found = {"templates": (project.templates, TEMPLATE_SUFFIXES), "generator": (GENERATOR, (".py", ".j2"))}
     return {name: part for name, part in found.items() if part[0].is_relative_to(project.root)}
 
 
 def _hashed(files: Mapping[PurePosixPath, bytes]) -> dict[str, str]:
-    """Each file with the hash of its contents; what a wheel carries of the project is no file of its own."""
+    """Each file with the hash of its contents; files that a wheel carries are skipped."""
     return {
         str(name): hashlib.sha256(data).hexdigest() for name, data in files.items() if name.parts[0] != CARRIED.name
     }
 
 
 def folder(spec: Path, root: Path, name: str = "the working tree") -> Side:
-    """The specs of a folder, named as seen from `root`."""
+    """The specs of a folder, with names relative to `root`."""
     if not spec.is_dir():
         raise UsageError(f"there is no folder of specs {spec}")
     top = PurePosixPath(spec.relative_to(root).as_posix() if spec.is_relative_to(root) else spec.name).parts[0]
@@ -181,7 +184,7 @@ def _tools_of(project: Project, ref: str) -> dict[str, dict[str, str]]:
 
 
 def merge_base(project: Project) -> str:
-    """Where the working tree left the main line. UsageError where that cannot be told, as in a shallow clone."""
+    """The commit where the working tree left the main line. Raises UsageError if unknown, as in a shallow clone."""
     head = _git(project, "rev-parse", "HEAD").decode().strip()
     for main in MAIN:
         try:
@@ -189,20 +192,20 @@ def merge_base(project: Project) -> str:
         except UsageError:
             continue
     shallow = _git(project, "rev-parse", "--is-shallow-repository").decode().strip() == "true"
-    why = "; the clone is shallow: `git fetch --unshallow origin main` brings it" if shallow else ""
+    why = "; the clone is shallow: `git fetch --unshallow origin main` fetches it" if shallow else ""
     raise UsageError(
         f"there is no commit to compare with: HEAD has no common ancestor with {', '.join(MAIN)}{why};"
-        " or name BASE, as git:HEAD^"
+        " or name BASE, for example git:HEAD^"
     )
 
 
 def _swapped(project: Project, path: str, file: str, name: str) -> Side:
-    """The project's specs with the text of one file taken from elsewhere; /dev/null takes it away."""
+    """The project's specs with the text of one file replaced; /dev/null removes it."""
     stem = PurePosixPath(path).name
     if stem in RECORDS:
         return _recorded(project, stem, file, name)
     beside = Path(file).resolve().parent
-    own = (beside / "_common.yaml").is_file()  # a file among specs of its own
+    own = (beside / "_common.yaml").is_file()  # a file that belongs to another folder of specs
     side = folder(beside, beside.parent.parent, name) if own else folder(project.spec, project.root, name)
     texts = dict(side.texts)
     known = next((key for key in texts if PurePosixPath(key).name == stem), None)
@@ -217,7 +220,7 @@ def _swapped(project: Project, path: str, file: str, name: str) -> Side:
 
 
 def _recorded(project: Project, record: str, file: str, name: str) -> Side:
-    """The project's specs with another text of the lock or the waivers."""
+    """The project's specs with the lock or the waivers replaced."""
     side = folder(project.spec, project.root, name)
     try:
         text = None if Path(file) == Path("/dev/null") else read_text(Path(file), side.place(record))
@@ -228,12 +231,12 @@ def _recorded(project: Project, record: str, file: str, name: str) -> Side:
 
 
 def driven(arguments: Sequence[str]) -> bool:
-    """Whether git calls, as its external diff; of a path with conflicts it names the path alone."""
+    """Whether git called this as its external diff; for a path with conflicts it passes the path only."""
     return len(arguments) in DRIVER_ARGUMENTS or (len(arguments) == 1 and "GIT_DIFF_PATH_COUNTER" in os.environ)
 
 
 def _git(project: Project, *arguments: str) -> bytes:
-    """What git prints; UsageError with its own words where it fails."""
+    """The output of git. Raises UsageError with git's message if it fails."""
     try:
         ran = subprocess.run(["git", "-C", str(project.root), *arguments], capture_output=True, check=False)
     except FileNotFoundError:

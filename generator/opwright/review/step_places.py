@@ -1,6 +1,6 @@
-"""Calls of operations of steps that a search tries.
+"""The calls of operations of steps that a search tries.
 
-In: an operation and the edits that are looked at. Out: settings near what the edits speak of, and calls of them.
+In: an operation and the edits under test. Out: settings near the edits, and their calls.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..calls.call_text import CallText, ListText, TensorText
 from ..emit.python_module import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
+from ..language.source import INCONSISTENT
 from ..oracle.extents import each
 from ..oracle.sample import Arguments
 from ..oracle.sample_steps import StepSetting, arguments, placing, samples, settings
@@ -26,16 +27,16 @@ from ..oracle.validate_steps import validate_steps
 from .places import Place
 from .walk import Edit
 
-CELLS = 2**20  # of each tensor of a call
-LARGEST = 2**12  # the greatest number that a spec's own constants put into a call
-FRESH = 0.3  # how often a call is made up anew
-ROUGH = (Inexact, KeyError, TypeError, ValueError, IndexError, StopIteration)  # what sizes that fit nothing raise
+CELLS = 2**20  # rank limit of each tensor of a call
+LARGEST = 2**12  # the maximum number that constants of a spec put into a call
+FRESH = 0.3  # how often a call is generated from scratch
+ROUGH = (Inexact, KeyError, TypeError, ValueError, IndexError, StopIteration)  # the errors of sizes that fit nothing
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.])")
 
 
 @functools.lru_cache(maxsize=64)
 def step_settings(op: Op) -> tuple[StepSetting, ...]:
-    """Legal calls, the smallest first; none of an operation that lacks a part."""
+    """Legal calls, the smallest first; none if the operation is incomplete."""
 
     def accepted(made: Arguments) -> bool:
         inputs = [_empty(made, tensor.name) for tensor in op.inputs]
@@ -43,7 +44,7 @@ def step_settings(op: Op) -> tuple[StepSetting, ...]:
 
     try:
         return tuple(sorted(settings(op, accepted), key=_size))
-    except Exception:  # an operation between two sides need not make sense
+    except INCONSISTENT:  # the caller then searches the other side, and says so
         return ()
 
 
@@ -60,7 +61,7 @@ def _size(setting: StepSetting) -> int:
 
 
 class StepPlace(Place[StepSetting]):
-    """Calls of an operation of steps as one side would write them."""
+    """The calls of one side of an operation of steps."""
 
     def __init__(self, op: Op, other: Op, edits: Sequence[Edit]) -> None:
         super().__init__(op, step_settings(op), edits)
@@ -97,7 +98,7 @@ class StepPlace(Place[StepSetting]):
         return dataclasses.replace(setting, turns=turned)
 
     def sized(self, size: Any, rng: np.random.Generator) -> Any:
-        """Another extent, or for a run one axis more or less."""
+        """Another extent, or for a run one axis more or fewer."""
         extent = int(_one(rng, self.sizes))
         if not isinstance(size, tuple):
             return extent
@@ -107,7 +108,7 @@ class StepPlace(Place[StepSetting]):
         return size[:at] + ((extent,) if rng.random() < 0.7 else ()) + size[at + 1 :]
 
     def stated(self, setting: StepSetting, attribute: Attribute, rng: np.random.Generator) -> StepSetting:
-        """An attribute given otherwise, or not at all."""
+        """An attribute passed differently, or left out."""
         name = attribute.name or ""
         values = {key: value for key, value in setting.values.items() if key != name}
         if rng.random() < 0.25:

@@ -1,7 +1,7 @@
-"""A model as a tree that can be compared, edited and renamed: no knowledge of rules.
+"""A model as a tree that can be compared, edited and renamed, without knowledge of rules.
 
 In: frozen dataclasses of model.py. Out: new ones; nothing is changed in place. A path leads from an operation to a
-value: names of fields, and `Entry` for an item of a map or of a list, by what identifies it.
+value: names of fields, and `Entry` for an item of a map or of a list, by its identity.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..language.model import (
     Constraint,
     Discrepancy,
     GroupClass,
+    Onnx,
     RefusedValue,
     Relation,
     Tensor,
@@ -29,7 +30,7 @@ from ..language.schema import Assignment, Located, Node, place
 from ..language.source import Mark
 
 MISSING: Any = dataclasses.make_dataclass("Missing", [], frozen=True)()
-# What tells an item of a list from its neighbours.
+# The field that identifies an item of a list.
 IDENTITY: Mapping[type, str] = {
     Attribute: "name", AllowedValue: "value", RefusedValue: "value", Tensor: "name", Constraint: "id",
     GroupClass: "name", Discrepancy: "id",
@@ -54,7 +55,7 @@ def path_text(path: Path) -> str:
 
 
 def identity(item: Any) -> Any:
-    """What an item of a list is known by."""
+    """The identity of an item of a list."""
     if type(item) in IDENTITY:
         return getattr(item, IDENTITY[type(item)])
     if isinstance(item, Relation):
@@ -62,7 +63,10 @@ def identity(item: Any) -> Any:
         return (kind, getattr(item, kind) or "", item.in_ or item.of or "")
     if isinstance(item, Aten):
         return (item.aten, *(f"{name}={value}" for name, value in sorted(item.when.items())))
-    if isinstance(item, Mapping):  # a row of data types: known by what goes in
+    if isinstance(item, Onnx):
+        said = {**item.when, **item.words}
+        return (item.node, f"since={item.since}", *(f"{name}={value}" for name, value in sorted(said.items())))
+    if isinstance(item, Mapping):  # a row of data types: identified by its inputs
         return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")
     return item.text if isinstance(item, Located) else item
 
@@ -75,7 +79,7 @@ def items(collection: Any) -> dict[Any, Any]:
 
 
 def exact(value: Any) -> Any:
-    """As hashing.canonical, and the text of formulas with it: equal where no output can differ."""
+    """Like hashing.canonical, plus the text of formulas: equal only if no output can differ."""
     if isinstance(value, (Located, Assignment)):
         return [canonical(value), value.text]
     if isinstance(value, Node):
@@ -89,7 +93,7 @@ def exact(value: Any) -> Any:
 
 
 def get(root: Any, path: Path) -> Any:
-    """What stands at a path; MISSING where nothing does."""
+    """The value at a path; MISSING if there is none."""
     for step in path:
         if root is MISSING or root is None:
             return MISSING
@@ -98,7 +102,7 @@ def get(root: Any, path: Path) -> Any:
 
 
 def put(root: Any, path: Path, value: Any) -> Any:
-    """The same with another value at a path; MISSING takes the item away, a new item goes to the end."""
+    """A copy with another value at a path; MISSING removes the item, a new item goes to the end."""
     if not path:
         return value
     step, rest = path[0], path[1:]
@@ -114,7 +118,7 @@ def put(root: Any, path: Path, value: Any) -> Any:
 
 
 def reorder(collection: Any, order: Iterable[Any]) -> Any:
-    """The same items in the order of some identities."""
+    """The items in the given order of identities."""
     found = items(collection)
     sorted_ = {key: found[key] for key in order if key in found}
     sorted_.update({key: item for key, item in found.items() if key not in sorted_})
@@ -122,7 +126,7 @@ def reorder(collection: Any, order: Iterable[Any]) -> Any:
 
 
 def mark(root: Any, path: Path) -> Mark | None:
-    """Where the value at a path stands, or what holds it."""
+    """The source position of the value at a path, or of its parent."""
     at: Mark | None = getattr(root, "at", None)
     for step in path:
         inner = get(root, (step,))

@@ -1,7 +1,7 @@
-"""How far the values of kernels moved: the old and the new kernel run on the same calls.
+"""How far the results of kernels moved: the old and the new kernel run on the same calls.
 
 In: a Review. Out: a Value for each kernel whose tokens changed. The calls are legal on both sides and small; their data
-are normally distributed, so that another order of summation shows. Which kernel a call runs, the packages tell.
+are normally distributed, so that a changed order of summation shows. The packages report which kernel ran.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .readings import Sides
 from .search import call_of, legal_settings
 from .step_places import StepPlace
 
-CALLS = 3  # of each kernel
-WIDER = 7  # batch and channels of further calls, as a multiple: sums of more terms, rows that fill no vector
+CALLS = 3  # calls per kernel
+WIDER = 7  # factors on batch and channels of further calls: longer sums, rows that do not fill a vector
 
 
 def _silent(said: str) -> None:
@@ -35,7 +35,7 @@ def _silent(said: str) -> None:
 def measured(project: Project, review: Review, say: Callable[[str], None] = _silent) -> Review:
     """The review with the values of every kernel that both sides have and whose tokens changed.
 
-    `say` is told what is worked on, for it takes from seconds to minutes.
+    `say` receives progress messages, because this takes seconds to minutes.
     """
     changed = review.impact.observed.kernels
     olds, news = ({op.op: op for op in library.ops} for library in review.libraries)
@@ -48,14 +48,14 @@ def measured(project: Project, review: Review, say: Callable[[str], None] = _sil
     ]
     for number, (base, isa, wanted) in enumerate(jobs, start=1):
         kernels = f"{len(wanted)} {isa or 'fast'} kernels of {base.op}"
-        say(f"values: {number} of {len(jobs)}: {kernels} are compiled and run on both sides")
+        say(f"values: {number} of {len(jobs)}: compiling and running {kernels} on both sides")
         found |= _of_op(project, review, base, news[base.op], wanted, isa)
     return dataclasses.replace(review, values=found)
 
 
 def _by_isa(op: Op, changed: Collection[str]) -> dict[str, set[str]]:
-    """The kernels to run, by the cap of instruction sets with which a process runs them: the portable ones, and with no
-    cap those of this machine. What has not changed is not compiled, and the fast ones take ten times as long."""
+    """The kernels to run, by the cap on instruction sets that a process runs with: the portable ones, and without
+    a cap those of this machine. Unchanged ones are not compiled; fast ones take ten times as long to compile."""
     found: dict[str, set[str]] = {}
     for variant in expand(op):
         if variant.name in changed:
@@ -73,7 +73,7 @@ def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str
         olds, news = (job.result() for job in jobs)
     troubles = [f"{word}: {done.trouble}" for word, answers in (("before", olds), ("after", news))
                 for done in answers if done.trouble]  # fmt: skip
-    note = troubles[0] if troubles else "no small call that both sides accept runs it here"
+    note = troubles[0] if troubles else "no small call accepted by both sides runs it on this machine"
     found = {name: Value(name, note=note) for name in sorted(wanted)}
     for call, old, new in zip(calls, olds, news, strict=True):
         if old.kernel in wanted and old.result is not None and new.result is not None:
@@ -82,13 +82,13 @@ def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str
 
 
 def _joined(value: Value, call: CallText, far: int) -> Value:
-    """With one call more."""
+    """With one more call."""
     furthest = far > value.ulp or not value.calls
     return Value(value.kernel, value.calls + 1, max(far, value.ulp), str(call) if furthest else value.call)
 
 
 def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
-    """Calls that both sides take to the same shape, some for each kernel."""
+    """Calls that give the same shape on both sides, several for each kernel."""
     missing = {_served(v.row, v.layouts, v.group_class.name if v.group_class else None): CALLS
                for v in expand(base) if v.name in wanted}  # fmt: skip
     sides = Sides(base, head, None)
@@ -111,7 +111,7 @@ def _calls(base: Op, head: Op, wanted: set[str]) -> Iterator[CallText]:
 
 
 def _step_calls(base: Op, sides: Sides) -> Iterator[CallText]:
-    """Calls of an operation of steps that both sides take to the same shapes, some for each row of data types."""
+    """Calls of an operation of steps that give the same shapes on both sides, several for each row of data types."""
     place = StepPlace(base, base, ())
     for row in base.dtypes:
         calls = filter(None, (place.call(dataclasses.replace(setting, row=row)) for setting in place.seeds[::-1]))
@@ -121,7 +121,7 @@ def _step_calls(base: Op, sides: Sides) -> Iterator[CallText]:
 
 
 def _served(row: Mapping[str, str], words: Mapping[str, str], group_class: str | None) -> tuple[object, ...]:
-    """What tells the kernels of one instruction set apart."""
+    """What distinguishes the kernels of one instruction set."""
     return (*row.values(), *words.values(), group_class)
 
 
@@ -131,7 +131,7 @@ def _wider(setting: sample.Setting, factor: int) -> sample.Setting:
 
 
 def summary(review: Review, finding: Finding) -> str:
-    """`values differ in 24 of 24 (max 31 ulp)`; nothing where no kernel was run."""
+    """`values differ in 24 of 24 (max 31 ulp)`; empty if no kernel was run."""
     if review.values is None or not finding.moved.kernels:
         return ""
     values = [review.values[name] for name in sorted(finding.moved.kernels) if name in review.values]

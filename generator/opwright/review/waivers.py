@@ -1,6 +1,6 @@
-"""What a project lets pass, and what it has given out: spec/waivers.yaml and spec/LOCK.yaml.
+"""What a project waives, and what it has released: spec/waivers.yaml and spec/LOCK.yaml.
 
-In: the texts of these files. Out: waivers, remapped severities, and the hash of every revision given out.
+In: the texts of these files. Out: waivers, remapped severities, and the hash of every released revision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..load import decode
 from .rules import RULES, SEVERITIES, SEVERITY
 
 MAX_DAYS = 180
-HASH = 2  # the number of the definition of contract_hash; 1 was that of what reaches kernels
+HASH = 2  # the version of the definition of contract_hash; version 1 hashed only what reaches kernels
 _HEX = Word(r"[0-9a-f]{16,64}", "a hash of hexadecimal digits")
 _DATE = Word(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date, as 2030-01-31")
 _AXIS = Word(r"[a-z]+(-[a-z]+)*", "a value of an axis, or the id of a rule")
@@ -29,7 +29,7 @@ def _mark() -> Mark:
 
 @dataclass(frozen=True)
 class Waiver(Node):
-    """One finding that is let pass for a while."""
+    """One finding that is waived for a limited time."""
 
     rule: str = key(OneOf(tuple(RULES)), "the rule of the finding", required=True, default="")
     fingerprint: str = key(_HEX, "the finding's fingerprint", required=True, default="")
@@ -59,7 +59,7 @@ class Lock(Node):
 
 
 def read_waivers(text: str | None, name: str, today: datetime.date) -> Waivers:
-    """The waivers; SpecInvalid where one is no waiver or reaches too far ahead, or a severity is given to nothing."""
+    """The waivers. Raises SpecInvalid if one is invalid or expires too late, or a severity names nothing."""
     if not text:
         return Waivers()
     problems = Problems()
@@ -93,7 +93,7 @@ def expired(waiver: Waiver, today: datetime.date) -> bool:
 
 
 def read_lock(text: str | None, name: str) -> Lock:
-    """The revisions that were given out, each with the hash of what callers notice of it."""
+    """The released revisions, each with the hash of its contract."""
     problems = Problems()
     found = decode(Lock, text, name, problems) if text else Lock()
     if problems or found is None:
@@ -102,9 +102,9 @@ def read_lock(text: str | None, name: str) -> Lock:
 
 
 def locked(library: Library, known: Lock) -> str:
-    """The text of LOCK.yaml with every revision of a library; what was given out stays as it was, of the same hash."""
+    """The text of LOCK.yaml with every revision of a library; released entries with the same hash definition stay."""
     kept = known.revisions if known.hash == HASH else {}
     hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops} | kept
     lines = [f"  {release}: {found}" for release, found in sorted(hashes.items())]
-    said = "# The hash of what callers notice of every revision given out. Written by: opwright diff --update-lock"
+    said = "# The hash of the contract of every released revision. Written by: opwright diff --update-lock"
     return "\n".join([said, f"hash: {HASH}", "revisions:", *lines]) + "\n"

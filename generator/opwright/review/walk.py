@@ -1,7 +1,7 @@
 """What changed in one operation: both states walked field by field.
 
-In: two states of an operation. Out: edits. They are found by carrying the old state over into the new one, so that the
-last edit leaves the new one exactly; fields.py says what each field means.
+In: two states of an operation. Out: edits. They are found by turning the old state into the new one step by step, so
+that the last edit yields exactly the new state; fields.py says what each field means.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _as_listed(pages: Pages) -> Pages:
 
 @dataclass(frozen=True)
 class Edit:
-    """One difference. `make` carries an operation over, None for one that is not there; `pages` the documents."""
+    """One difference. `make` applies it to an operation (None if there is none), `pages` to the documents."""
 
     rule: str
     op: str
@@ -46,19 +46,19 @@ class Edit:
 
 
 class Walk:
-    """Carries the old operation over into the new one, noting each step."""
+    """Turns the old operation into the new one and records each step."""
 
     def __init__(self, old: Op, new: Op) -> None:
         self.old, self.new, self.now = old, new, old
         self.found: list[Edit] = []
-        self.renamed: dict[Any, Any] = {}  # names of the new side to those of the old one
+        self.renamed: dict[Any, Any] = {}  # names of the new side to names of the old one
         self.sides = Equality(old, new)
 
     def edits(self) -> list[Edit]:
         self.sections()
         self.names()
         self.semantics_letters()
-        self.sides = Equality(self.now, self.new)  # names mean the same now
+        self.sides = Equality(self.now, self.new)  # from here on names mean the same
         for section, area in (("inputs", "input"), ("outputs", "output")):
             for tensor in getattr(self.new, section):
                 self.axes((section, Entry(tensor.name)), area)
@@ -66,7 +66,7 @@ class Walk:
         return self.found
 
     def names(self) -> None:
-        """What has another name, before anything that uses a name is looked at."""
+        """Renames, before anything that uses a name is compared."""
         for name in fields_of(self.new):
             if (rules := MANY.get(f"Op.{name}")) and rules.renamed:
                 self.renames(rules, (name,), rules.area)
@@ -79,7 +79,7 @@ class Walk:
                 self.aliases(path)
 
     def aliases(self, path: Path) -> None:
-        """Aliases that both sides have, for another word: one edit, for two words may exchange theirs."""
+        """Aliases of both sides that moved to another word: one edit, because two words may swap theirs."""
         words = get(self.new, path) or ()
 
         def make(op: Op) -> Op:
@@ -90,7 +90,7 @@ class Walk:
             self.note("attribute-alias-moved", path, was, now, make)
 
     def sections(self) -> None:
-        """Values that stand under another of let, padding and shape."""
+        """Values that moved between let, padding and shape."""
         for there in VALUES:
             for symbol in getattr(self.new, there):
                 here = next((name for name in VALUES if symbol in getattr(self.now, name)), there)
@@ -100,7 +100,7 @@ class Walk:
                     self.note("value-section-moved", (there, Entry(symbol)), here, there, make)
 
     def axes(self, path: Path, area: str) -> None:
-        """Axes of a tensor that are the same under another name."""
+        """Renamed axes of a tensor."""
         old, new = get(self.now, path), get(self.new, path)
         for one, other in zip(*map(_axes, (old, new))) if old is not MISSING else ():
             gone, come = one[0] not in dict(_axes(new)), other[0] not in dict(_axes(old))
@@ -109,7 +109,7 @@ class Walk:
                 self.note(f"{area}-axes-renamed", path, one[0], other[0], make)
 
     def semantics_letters(self) -> None:
-        """Range letters that are others, each in its place, in semantics that are otherwise the same."""
+        """Renamed range letters, by position, in otherwise equal semantics."""
         olds, news = tuple(self.now.semantics.ranges), tuple(self.new.semantics.ranges)
         if olds != news and len(olds) == len(news):
             make = functools.partial(carry.relettered, olds=olds, news=news)
@@ -123,7 +123,7 @@ class Walk:
     def note(
         self, rule: str, path: Path, was: Any, now: Any, make: Callable[[Any], Any], at: Path | None = None
     ) -> None:
-        """One edit, made at once; `at` is where it stands, if not at its path."""
+        """Record one edit and apply it; `at` is its source position, if not that of its path."""
         rule = self.value_rule(rule, path)
         self.now = make(self.now)
         place = path if at is None else at
@@ -145,7 +145,7 @@ class Walk:
         )
 
     def value_rule(self, rule: str, path: Path) -> str:
-        """The rule of an edit of a named value, which is no change where all that calls see of it stays."""
+        """The rule of an edit of a named value; it is no change if everything that callers observe stays."""
         if path[0] not in VALUES or len(path) < 2:
             return rule
         changed, name = rule_of(stem_of("{area}-formula", VALUES[path[0]]), "changed"), str(path[1])
@@ -154,7 +154,7 @@ class Walk:
         return changed if rule.endswith("-name-added") and not self.sides.total(name) else rule
 
     def node(self, path: Path, area: str) -> None:
-        """Every field of a node that both sides have."""
+        """Compare every field of a node of both sides."""
         new = get(self.new, path)
         if isinstance(new, Tensor):
             self.letters(path, area)
@@ -182,7 +182,7 @@ class Walk:
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def letters(self, path: Path, area: str) -> None:
-        """The letters of a view, which are known by their order: others in the same places are the same view."""
+        """The letters of a view are identified by position: other letters in the same positions are the same view."""
         old, new = get(self.now, path), get(self.new, path)
         turned = carry.turned(old, new.view)
         kept = [name for name in new.arrangements if name in old.arrangements]
@@ -193,7 +193,7 @@ class Walk:
             self.note(f"{area}-view-renamed", (*path, "view"), old.view, new.view, make)
 
     def symbols(self, section: str) -> None:
-        """The letters of the sizes or attributes that both sides have."""
+        """The letters of the sizes or attributes of both sides."""
         for key, new in items(getattr(self.new, section)).items():
             was = items(getattr(self.now, section)).get(key)
             if was is not None and was.symbol != new.symbol:
@@ -201,7 +201,7 @@ class Walk:
                 self.symbol(stem, (section, Entry(key), "symbol"), was, new)
 
     def symbol(self, rule: str, path: Path, old: Dim | Attribute, new: Dim | Attribute) -> None:
-        """The letter of a size or of an attribute, whose own name is its letter where none is said."""
+        """The letter of a size or of an attribute; its name by default."""
         was, now = (str(item.symbol) if isinstance(item, Dim) else symbol_of(item) for item in (old, new))
         if was == now:
             make = functools.partial(put, path=path, value=new.symbol)
@@ -212,7 +212,7 @@ class Walk:
         self.note(rule, path, was, now, make)
 
     def many(self, spot: str, path: Path, area: str) -> None:
-        """A list or map: renames, then what went, came, and changed, then the order."""
+        """A list or map: renames, then removed, added and changed items, then the order."""
         rules = MANY[spot]
         self.renames(rules, path, area)
         was, now = items(get(self.now, path)), items(get(self.new, path))
@@ -220,7 +220,9 @@ class Walk:
         order = list(now) if kept == [key for key in was if key in now] else None
         gone = [key for key in was if key not in now]
         come = [key for key in now if key not in was]
-        if path[-1] == "values":  # words that come before others go: without any there is no kernel in between
+        if (
+            path[-1] == "values"
+        ):  # words are added before others are removed: without any word the state in between has no kernel
             for key in come:
                 self.item(rules, (*path, Entry(key)), MISSING, now[key], area, order)
         for key in gone:
@@ -234,18 +236,18 @@ class Walk:
         self.order(rules, path, area)
 
     def order(self, rules: Many, path: Path, area: str) -> None:
-        """What is left when the items are the same: their order, or that there is no list at all."""
+        """The remaining difference when the items are equal: their order, or a missing list."""
         whole = get(self.new, path)
         was, now = list(items(get(self.now, path))), list(items(whole))
         if was != now or exact(get(self.now, path)) != exact(whole):
             rule = stem_of(rules.order or "format-text-changed", area) if was != now else "format-text-changed"
             make = functools.partial(carry.reordered, path=path, order=now, whole=whole)
-            first = (*path, Entry(now[0])) if isinstance(whole, Mapping) and now else path  # may stand in _common.yaml
+            first = (*path, Entry(now[0])) if isinstance(whole, Mapping) and now else path  # may lie in _common.yaml
             before, after = (tuple(str(Entry(key)) for key in keys) for keys in (was, now))
             self.note(rule, path, before, after, make, first)
 
     def inside(self, spot: str, path: Path, area: str) -> None:
-        """An item that both sides have, not the same."""
+        """An item of both sides that changed."""
         now = get(self.new, path)
         if isinstance(now, Node):
             self.node(path, area)
@@ -273,7 +275,7 @@ class Walk:
             self.note("format-text-changed", path, was, now, functools.partial(put, path=path, value=now))
 
     def row(self, path: Path) -> None:
-        """A row of data types: the same tensors' types, another accumulator or order of cells."""
+        """A row with the same data types of tensors, but another accumulator or order of cells."""
         was, now = get(self.now, path), get(self.new, path)
         rule = (
             "dtypes-accumulation-changed" if was.get("accumulate") != now.get("accumulate") else "dtypes-row-rewritten"
@@ -281,7 +283,7 @@ class Walk:
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def renames(self, rules: Many, path: Path, area: str) -> None:
-        """Items that are the same under another name, and entries without a name of which another is made."""
+        """Renamed items, and unnamed entries that were replaced."""
         if path == ("dtypes",):
             self.outputs()
         if path in REPLACED:
@@ -309,7 +311,7 @@ class Walk:
                     break
 
     def replaced(self, path: Path, area: str) -> None:
-        """Entries that are known by their text alone: the first that went became the first that came."""
+        """Entries identified by their text alone: the first removed one became the first added one."""
         was, now = items(get(self.now, path)), items(get(self.new, path))
         gone, come = [key for key in was if key not in now], [key for key in now if key not in was]
         for old, new in zip(gone, come):
@@ -321,13 +323,13 @@ class Walk:
             self.note(rule, (*path, Entry(new)), was[old], now[new], make)
 
     def same_order(self, path: Path, old: Any, new: Any) -> bool:
-        """Whether two words may be one under another name: those of a layout must order the axes alike."""
+        """Whether one word may be a rename of another: words of a layout must order the axes alike."""
         name = path[-2].key if path[-1] == "values" and isinstance(path[-2], Entry) else ""
         was, now = (op.layouts.get(name, {}) for op in (self.old, self.new))
         return was.get(old) == now.get(new)
 
     def outputs(self) -> None:
-        """Rows of the same inputs that return another type."""
+        """Rows with the same inputs that return another type."""
         name = self.new.output.name
         was, now = items(self.now.dtypes), items(self.new.dtypes)
         for old in [key for key in was if key not in now]:
@@ -339,7 +341,7 @@ class Walk:
                     break
 
     def item(self, rules: Many, path: Path, was: Any, now: Any, area: str, order: Any) -> None:
-        """An item that came, at its place in an order that is otherwise the same, or went."""
+        """Add an item at its place in the otherwise equal order, or remove one."""
         word = rules.words[was is not MISSING]
         stem = rules.stem
         if path[:-1] == ("constraints",) and self.sides.implied(was, now):
@@ -360,12 +362,14 @@ class Walk:
         if path[:-1] == ("inputs",):
             behind = list(items(self.new.inputs))
             behind = behind[behind.index(now.name) :] if rule == "input-optional-added" else []
-            rule = "input-order-changed" if {*behind} & {*items(self.now.inputs)} else rule  # others lose their places
+            rule = (
+                "input-order-changed" if {*behind} & {*items(self.now.inputs)} else rule
+            )  # other lists do not keep the order
             make = functools.partial(carry.with_cells, make=make, name=str(path[-1]), rows=self.new.dtypes)
         self.note(rule, path, was, now, make)
 
     def of_word(self, path: Path, rule: str) -> str:
-        """A case that comes or goes with its word is a part of that edit."""
+        """A case added or removed with its word is part of that edit."""
         layout = path[0] == "layouts"
         by = path[1].key if layout and isinstance(path[1], Entry) else get(self.new, (*path[:-2], "by"))
         words = [
@@ -385,16 +389,16 @@ def fields_of(node: Node) -> Iterator[str]:
 
 
 def _same(was: Any, now: Any) -> bool:
-    """Whether two values that are not written alike mean the same: formulas of one tree, maps in another order."""
+    """Whether two values of different notation mean the same: formulas with equal trees, maps in another order."""
     return type(was) is type(now) and not isinstance(was, (str, tuple)) and was == now
 
 
 def _twins(one: Any, other: Any) -> bool:
-    """Whether two items are one under two names: all alike, or sizes with the same letter."""
+    """Whether one item is a rename of the other: all else equal, or sizes with the same letter."""
     return bool(one.symbol == other.symbol) if isinstance(one, Dim) else exact(one) == exact(other)
 
 
 def _axes(tensor: Tensor) -> list[tuple[str, Any]]:
-    """The axes of a tensor, each with what it extends over, in every arrangement."""
+    """The axes of a tensor, each with its extents in every arrangement."""
     ways = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
     return [(axis, [way.get(axis) for way in ways]) for axis in ways[0]]

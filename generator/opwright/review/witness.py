@@ -1,7 +1,7 @@
-"""One concrete call for each finding that callers notice: what the old side does with it, and what the new one does.
+"""One concrete call for each finding that callers can observe, with its outcome on the old and on the new side.
 
-In: a Review. Out: the same Review, its findings with witnesses. A call is searched with the spec's interpreter and
-then executed on the packages of both sides; where the two do not say the same, the witness says so.
+In: a Review. Out: the same Review, its findings with witnesses. The spec's interpreter finds a call,
+which the packages of both sides then execute; the witness says so if the two disagree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..calls.call_text import CallText
 from ..errors import UsageError
 from ..language.library import Library
 from ..language.model import Op
-from ..language.source import suggestion
+from ..language.source import INCONSISTENT, suggestion
 from ..oracle.validate import Array
 from ..oracle.witness import ulps
 from ..project import Project
@@ -32,22 +32,22 @@ from .search import Found, has_calls, search
 from .sides import Side
 from .tree import exact
 
-TRIES = 600  # calls for one finding
-TOTAL = 4000  # calls for all of them: about four seconds where nothing is ever found
+TRIES = 600  # calls tried for one finding
+TOTAL = 4000  # calls tried for all findings: about four seconds if none is ever found (AMD Zen 5)
 MIN_TRIES = 60
-LARGEST = 2**24  # cells of the tensors of a call that somebody wrote
+LARGEST = 2**24  # elements of the tensors of a call passed by --call
 TOGETHER = "together with the other changes of the operation that it depends on"
-UNLIKELY = 4  # of that, for findings that callers could notice by rounding only, which the interpreter does not know
+UNLIKELY = 4  # of these, for findings visible by rounding only, which the interpreter does not model
 
 
 def needed(rule: Rule) -> bool:
-    """Whether callers can notice it; what only the record tells has no witness."""
+    """Whether callers can observe the finding; findings about records have no witness."""
     told = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
     return told and not (rule.record and rule.kernel == "none")
 
 
 def witnessed(project: Project, review: Review, run: bool = True) -> Review:
-    """The review with a witness for each finding that needs one; unless it is to `run`, nothing is built."""
+    """The review with a witness for each finding that needs one; without `run` nothing is built."""
     waiting = [finding for finding in review.findings if needed(finding.rule) and finding.edits]
     tries = max(MIN_TRIES, min(TRIES, TOTAL // max(len(waiting), 1)))
     searched = {id(finding): _searched(review, finding, tries) for finding in waiting}
@@ -67,13 +67,13 @@ def witnessed(project: Project, review: Review, run: bool = True) -> Review:
 
 
 def claimed(rule: Rule) -> bool:
-    """Whether it says of kernels that move, without a proof, that callers lose nothing."""
+    """Whether the finding claims, without proof, that changed kernels do not affect callers."""
     proven = rule.action in ("rewritten", "loosened", "renamed")
     return rule.area in OF_CALLS and rule.contract in ("none", "compatible") and rule.kernel != "none" and not proven
 
 
 def _raised(finding: Finding, severity: str) -> Finding:
-    """A finding whose witness breaks what its rule takes for harmless."""
+    """The finding with its severity raised if the witness shows a break that its rule calls harmless."""
     if finding.rule.contract == "breaking":
         return finding
     worst = min(finding.severity, severity, key=SEVERITIES.index)
@@ -82,7 +82,7 @@ def _raised(finding: Finding, severity: str) -> Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """A call that was found, and for which operations."""
+    """A call that was found, and the operations it is for."""
 
     sides: Sides
     call: CallText
@@ -91,7 +91,7 @@ class Case:
     breaks: bool = False
 
     def packages(self) -> Iterator[tuple[tuple[int, int], Op]]:
-        """The operations to generate packages of, each by its side and identity."""
+        """The operations to generate packages for, by side and identity."""
         for side, op in enumerate((self.sides.base, self.sides.head)):
             if op is not None and op.function == self.call.function:
                 yield (side, id(op)), op
@@ -101,21 +101,22 @@ def _searched(
     review: Review, finding: Finding, tries: int, wanted: Sequence[Sequence[str]] = ()
 ) -> Case | Witness | None:
     """A call of the first operation that has one."""
-    tried = 0
+    tried = failed = 0
     told = False
     for sides, edits in _sides(review.libraries, finding):
         told = True
         share = min(len(finding.ops), 2) * (UNLIKELY if finding.rule.contract == "none" else 1)
         found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(MIN_TRIES, tries // share))
-        tried += found.tried
+        tried, failed = tried + found.tried, failed + found.failed
         if found.call is not None:
             notes = () if sides.alone else (TOGETHER,)
             return Case(sides, found.call, tried, notes, found.kind in BREAKS and not found.shared)
-    return Witness(tried, notes=_of_kernels(review, finding)) if told else None
+    notes = (f"{failed} of these calls could not be evaluated",) if failed else ()
+    return Witness(tried, notes=(*notes, *_of_kernels(review, finding))) if told else None
 
 
 def _of_kernels(review: Review, finding: Finding) -> tuple[str, ...]:
-    """Where only the kernels differ, and they were run: the call on which they differ most."""
+    """If only the kernels differ and were run: the call on which they differ most."""
     values = [value for name, value in sorted((review.values or {}).items()) if name in finding.moved.kernels]
     far = max(values, key=lambda value: value.ulp, default=None)
     return (f"its kernels differ by {far.ulp} ulp on {far.call}, normal data",) if far and far.ulp else ()
@@ -123,11 +124,11 @@ def _of_kernels(review: Review, finding: Finding) -> tuple[str, ...]:
 
 OF_CALLS = ("op", "rank", "dim", "attribute", "input", "output", "layout", "dtypes", "value", "padding", "shape",
             "constraint", "semantics")  # fmt: skip
-BREAKS = ("refused", "shape", "values")  # kinds of difference in which a call that was valid is another one
+BREAKS = ("refused", "shape", "values")  # kinds of difference that change a valid call
 
 
 def _wanted(rule: Rule) -> Sequence[Sequence[str]]:
-    """The kinds of difference that show what a rule says, the best first."""
+    """The kinds of difference that demonstrate a rule, the best first."""
     if rule.contract not in ("breaking", "dangerous"):
         return (("accepted",), ("refused", "shape", "values"))
     if rule.direction == "out":
@@ -137,7 +138,7 @@ def _wanted(rule: Rule) -> Sequence[Sequence[str]]:
 
 
 def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tuple[Sides, Sequence[Any]]]:
-    """Every operation of a finding with the edits to it, before, after, and with these edits alone."""
+    """Every operation of a finding: before, after, and with its edits alone."""
     olds, news = ({op.op: op for op in library.ops} for library in libraries)
     for name in finding.ops:
         edits = [edit for edit in finding.edits if edit.op == name]
@@ -147,7 +148,7 @@ def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tup
         try:
             for edit in edits:
                 alone = edit.make(alone)
-        except Exception:  # an edit may need another one to make sense
+        except INCONSISTENT:  # it depends on other edits: the witness says TOGETHER
             alone = None
         if exact(alone) == exact(base):
             continue
@@ -157,10 +158,10 @@ def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tup
 
 
 def called(project: Project, base: Side, head: Side, call: CallText) -> Witness:
-    """What both sides do with a call that somebody wrote."""
+    """The outcome on both sides of a call passed by --call."""
     libraries = (base.library(), head.library())
     if sum(math.prod(tensor.shape) for given in call.tensors.values() for tensor in given.parts) > LARGEST:
-        raise UsageError(f"the call's tensors have more than {LARGEST} cells")
+        raise UsageError(f"the call's tensors have more than {LARGEST} elements")
     ops = [next((op for op in library.ops if op.function == call.function), None) for library in libraries]
     if not any(ops):
         known = sorted({op.function for library in libraries for op in library.ops})
@@ -173,7 +174,7 @@ Answers = dict[tuple[int, int], Iterator[Executed]]
 
 
 def _executed(project: Project, libraries: tuple[Library, Library], cases: Sequence[Case]) -> Answers:
-    """The calls of all cases, each package of a side made once: its answers in the order of the cases."""
+    """Execute the calls of all cases, generating each package once; the answers are in the order of the cases."""
     jobs: dict[tuple[int, int], tuple[Op, str, list[CallText]]] = {}
     for case in cases:
         values = values_of(case.sides.base, case.sides.head)
@@ -188,7 +189,7 @@ def _executed(project: Project, libraries: tuple[Library, Library], cases: Seque
 
 
 def _told_of(cases: Sequence[Case], command: Sequence[str], answers: Answers) -> dict[int, Witness]:
-    """What both sides do with calls, by the identity of the case: as executed, or else as interpreted."""
+    """The outcomes of calls by the identity of the case: as executed, or else as interpreted."""
     told = {}
     for case in cases:
         done = [Executed(NO_OPERATION), Executed(NO_OPERATION)]
@@ -227,7 +228,7 @@ def command_of(base: str, head: str) -> list[str]:
 
 
 def values_differ(old: Array, new: Array) -> str:
-    """Where two results of one shape and type differ, and by how much."""
+    """Where two results of the same shape and type differ, and by how much."""
     was, now = old.astype(np.float64), new.astype(np.float64)
     wrong = np.argwhere(~((was == now) | (np.isnan(was) & np.isnan(now))))
     if not len(wrong):

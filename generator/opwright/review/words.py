@@ -1,6 +1,6 @@
-"""The phrases of a review that its forms share.
+"""The phrases that all formats of a review share.
 
-In: a Review, or a Finding of it. Out: text. Spec text stands in it as it is: each form makes it inert in its own way.
+In: a Review, or a Finding of it. Out: text. It contains raw spec text: each format escapes it in its own way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .findings import Finding, Review
 from .hunks import hunks
 from .rules import CONTRACTS, SEVERITIES
 
-LISTED = 8  # files that are named; the rest is counted
+LISTED = 8  # files that are named; the others are counted
 SHOWN = 2  # kernels that are named
 WITHOUT_EFFECT = "without effect on callers"
 
@@ -28,18 +28,18 @@ def ops(finding: Finding) -> str:
 
 
 def change(finding: Finding) -> str:
-    """What was and what is, or what is found."""
+    """The old and the new value, or what was found."""
     return f"{finding.path}: {finding.was} -> {finding.now}" if finding.now else finding.was
 
 
 def contracts(review: Review) -> dict[str, int]:
-    """How many findings there are of each contract, those that are waived left out."""
+    """The number of findings of each contract, without waived ones."""
     counts = Counter(finding.rule.contract for finding in review.findings if not finding.waived)
     return {contract: counts[contract] for contract in CONTRACTS}
 
 
 def lead(review: Review) -> str:
-    """`2 breaking, 1 dangerous`: what a report starts with."""
+    """`2 breaking, 1 dangerous`: the first words of a report."""
     waived = sum(bool(finding.waived) for finding in review.findings)
     names = {**{contract: contract for contract in CONTRACTS}, "none": WITHOUT_EFFECT}
     said = [f"{count} {names[contract]}" for contract, count in contracts(review).items() if count]
@@ -52,7 +52,7 @@ def compared(review: Review) -> str:
 
 
 def summary(review: Review) -> str:
-    """One line: how many findings of each severity, and whether the prediction held."""
+    """One line: the number of findings of each severity, and whether the prediction held."""
     counts = Counter(finding.severity for finding in review.findings if not finding.waived)
     said = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1 and s != 'info')}" for s in SEVERITIES if counts[s])
     waived = sum(bool(finding.waived) for finding in review.findings)
@@ -65,7 +65,7 @@ def summary(review: Review) -> str:
 
 
 def kernels(finding: Finding, review: Review) -> str:
-    """How many kernels a finding moves, and the first of them."""
+    """How many kernels a finding changes, and the first of them."""
     moved = finding.moved
     parts = []
     if moved.kernels:
@@ -82,20 +82,20 @@ def _some(names: frozenset[str]) -> str:
 
 
 def files(finding: Finding) -> str:
-    """The first files that a finding moves."""
+    """The first files that a finding changes."""
     names = sorted(finding.moved.files)
     rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + rest if names else "none"
 
 
 def witness(finding: Finding) -> list[str]:
-    """The lines about a finding's witness; none where none was searched."""
+    """The lines about a finding's witness; none if none was searched for."""
     first, *rest = finding.witness.lines() if finding.witness else [""]
     return [f"witness: {first}", *(f"         {line}" for line in rest)] if first else []
 
 
 def code_changes(review: Review) -> list[str]:
-    """The changed kernels as hunks; files with the same hunks stand together over one print of them."""
+    """The changed kernels as hunks; files with the same hunks are listed together above one copy."""
     printed = []
     for hunk in hunks(review.impact):
         names = [f"{path} ({count} times)" if count > 1 else path for path, count in hunk.files.items()]

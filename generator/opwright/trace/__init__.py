@@ -1,1 +1,1 @@
-"""Where generated text comes from: which fields were read, which functions and template lines made it."""
+"""The origin of generated text: the fields that were read, and the functions and template lines that produced it."""

@@ -1,7 +1,7 @@
-"""An edit of one field of a spec, made on the model: to see what it moves.
+"""Trial edits of one field of a spec, made on the model, to see what they change.
 
-In: a library and a field of it (recording.py). Out: libraries that differ in that field alone: another value, and
-where the field gives a name, another name wherever it stands. They need not make sense; who renders one finds out.
+In: a library and a field of it (recording.py). Out: libraries that differ only in that field: another value, or,
+if the field is a name, another name wherever it occurs. They may be inconsistent; rendering then fails.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, TemplateError
 
 from ..emit.output import Output
 from ..emit.render import tidy
@@ -21,6 +21,7 @@ from ..language.library import Library
 from ..language.model import Op
 from ..language.renaming import rename, rename_axis
 from ..language.schema import Assignment, Located
+from ..language.source import INCONSISTENT
 from ..memo import memoised
 from .recording import NAMES, Field
 from .recording import _labelled as labelled
@@ -28,11 +29,12 @@ from .recording import _labelled as labelled
 Outputs = Callable[[Library], Mapping[str, Output]]
 LETTERS = "QZVJYUqzvjyuABCDEFGHIKLMNOPRSTWXabcdefghiklmnoprstwx"
 OTHER = {"f32": "f64", "f64": "f32", "bf16": "f16", "f16": "bf16", "s32": "s64", "s64": "s32", "spatial": "any"}
+UNRENDERABLE: tuple[type[Exception], ...] = (*INCONSISTENT, TemplateError)
 _CONDITION = re.compile(r"[<>]|[=!]=|\b(and|or|not)\b")
 
 
 class Trial:
-    """A line of a file, compared with what it becomes when a field is edited."""
+    """A line of a file, compared with its state after an edit of a field."""
 
     def __init__(
         self, library: Library, outputs: Outputs, environment: Environment, path: str, lines: Sequence[str], line: int
@@ -43,7 +45,7 @@ class Trial:
         self.says = re.search(r"\w", self.text) is not None
 
     def moves(self, field: Field, printed: bool) -> bool | None:
-        """Whether an edit of a field changes the line; None where no edit could be rendered.
+        """Whether an edit of a field changes the line; None if no edit could be rendered.
 
         If the edit removes the file, the line counts as changed where it `printed` the text of the field.
         """
@@ -56,7 +58,7 @@ class Trial:
             if output is None:
                 return printed
             made = tidy(self.path, output.text(self.environment)).splitlines()
-        except Exception:  # an edited spec need not make sense, and then it shows nothing
+        except UNRENDERABLE:  # `why` reports how many edits could not be tried
             return None
         if len(made) == len(self.lines):
             return made[self.at] != self.text
@@ -90,7 +92,7 @@ def _of_op(op: Op, path: str, field: Field) -> Iterator[Op]:
 
 
 def _unused(op: Op, name: str) -> str:
-    """A name of the same length that the operation does not have, so that no line is wrapped otherwise."""
+    """An unused name of the same length, so that lines wrap in the same places."""
     known = _words(op)
     same = [letter for letter in LETTERS if letter.isupper() == name[-1:].isupper()]
     return next((made for letter in same if (made := name[:-1] + letter) not in known), name + "q")
@@ -122,7 +124,7 @@ def _another(value: Any) -> Any:
 
 
 def _put(value: Any, path: str, make: Callable[[Any], Any]) -> Any:
-    """The same with what stands at a path made anew."""
+    """A copy with the value at a path replaced."""
     if not path:
         return make(value)
     for name, inner in _children(value):

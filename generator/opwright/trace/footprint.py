@@ -1,8 +1,8 @@
-"""What one output is made from: the fields that were read for it, and what its template took of its view.
+"""The footprint of one output: the fields that were read for it, and what its template took from its view.
 
-In: an output of a library of stand-ins (recording.py), or of another library. Out: a Footprint, and for any view the
-`Taken`: the values that such a template would print of it, without a template. Text of the class Prose reaches no
-token of code and is left out there; on a page every text counts. Nodes of the class Code are compared as they are. No
+In: an output of a recording library (recording.py), or of another library. Out: a Footprint, and for any view the
+`Taken`: the values that its template would print, without running the template. Text of the class Prose reaches no
+token of code and is left out there; on a page every text counts. Nodes of the class Code stand for what they print. No
 other kind of view is known here by name.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import jinja2
 
+from ..emit.nodes import unplaced
 from ..emit.output import Output
 from ..emit.render import environment, tidy
 from ..language.source import Code, Prose
@@ -27,7 +28,7 @@ IMPORT = re.compile(r'{% import "([^"]+)"')
 
 
 class Watching(jinja2.Environment):
-    """An environment that notes which attributes of which classes its templates take."""
+    """An environment that records which attributes of which classes its templates take."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -38,12 +39,12 @@ class Watching(jinja2.Environment):
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        if isinstance(argument, str):  # what filters such as `map(attribute=)` ask for
+        if isinstance(argument, str):  # the lookup of filters such as `map(attribute=)`
             self.noted.add((obj.__class__, argument))
         return super().getitem(obj, argument)
 
     def compiled(self, names: Iterable[str]) -> None:
-        """Compile templates and what they import now; the environment then has them."""
+        """Compile templates and their imports into the environment."""
         waiting, known = [*names], set[str]()
         while waiting:
             name = waiting.pop()
@@ -54,7 +55,7 @@ class Watching(jinja2.Environment):
                 self.get_template(name)
 
     def taken(self) -> Attributes:
-        """Per dataclass, the attributes that were taken since it was asked last."""
+        """Per dataclass, the attributes taken since the last call."""
         found: dict[type, set[str]] = {}
         for cls, attribute in self.noted:
             if dataclasses.is_dataclass(cls):
@@ -72,7 +73,7 @@ def watching(templates: Path) -> Watching:
 
 @dataclass(frozen=True)
 class Footprint:
-    """One file, its text, and what it was made from."""
+    """One file, its text, and its sources."""
 
     path: str
     view: dict[str, Any]
@@ -82,7 +83,7 @@ class Footprint:
 
 
 def footprint(path: str, output: Output, reads: set[str], watching: Watching) -> Footprint:
-    """Make an output of stand-ins; `reads` is the set that tells what is read of them."""
+    """Render an output of a recording library; `reads` is the set of its recorded reads."""
     reads.clear()
     watching.taken()
     view = output.view()
@@ -92,7 +93,7 @@ def footprint(path: str, output: Output, reads: set[str], watching: Watching) ->
 
 @dataclass(frozen=True)
 class Taken:
-    """What stands for the tokens of a file, and for those of each of its kernels."""
+    """A stand-in for the tokens of a file, and for those of each of its kernels."""
 
     whole: object
     kernels: Mapping[str, object]
@@ -101,8 +102,8 @@ class Taken:
 def taken(path: str, view: Mapping[str, Any], attributes: Attributes, kernels: frozenset[str]) -> Taken:
     """What a template that takes these attributes prints of a view.
 
-    A node makes kernels where it has the name of one, or where its attribute `kernels` names several. What stands for
-    a kernel is its node and the frame: all of the view that is of no class that stands in such a node.
+    A node makes kernels if it has the name of one, or if its attribute `kernels` names several. The stand-in for
+    a kernel is its node and the frame: every part of the view whose class does not occur in such a node.
     """
     taker = _Taker(attributes, path.endswith(".md"), kernels)
     whole = taker.of(view)
@@ -115,15 +116,19 @@ class _Taker:
         self, attributes: Attributes, page: bool, kernels: frozenset[str], skipped: frozenset[type] = frozenset()
     ) -> None:
         self.attributes, self.page, self.kernels, self.skipped = attributes, page, kernels, skipped
-        self.names: dict[type, tuple[str, ...]] = {}  # of each class, nothing of those that are no nodes
+        self.names: dict[
+            type, tuple[str, ...]
+        ] = {}  # the attributes of each class; none for classes that are not nodes
         self.found: dict[str, object] = {}
         self.inner: set[type] = set()  # the classes of nodes that make kernels, and of nodes within
         self.within = False
 
     def of(self, value: Any) -> object:
         cls = type(value)
-        if cls is str or cls is int or value is None or isinstance(value, Code):
+        if cls is str or cls is int or value is None:
             return value
+        if isinstance(value, Code):
+            return unplaced(value)
         if cls is Prose:
             return value if self.page else ""
         if isinstance(value, (tuple, list)):
@@ -136,7 +141,7 @@ class _Taker:
         return self.node(value, names) if names else value
 
     def counts(self, entry: Any) -> bool:
-        """Whether an entry of a list leaves a trace: no other kernel does in the frame of one, not even its place."""
+        """Whether an entry of a list counts: in the frame of one kernel, no other kernel does."""
         cls = type(entry)
         return (self.page or cls is not Prose) and not (self.skipped and plain(cls) in self.skipped)
 
@@ -161,7 +166,7 @@ class _Taker:
         return tuple(name for name in named if isinstance(name, str) and name in self.kernels)
 
     def of_class(self, cls: type) -> Iterator[str]:
-        """The attributes of a class that count: all of its fields where a template took none, or called a method."""
+        """The attributes of a class that count: all fields if a template took none, or called a method."""
         found = self.attributes.get(cls, frozenset())
         if not found or any(callable(getattr(cls, name, None)) for name in found):
             found |= {field.name for field in dataclasses.fields(cls) if field.compare}

@@ -1,6 +1,6 @@
-"""Which commit last moved a file, or a line of it. Asks git, changes nothing.
+"""The commit that last changed a file, or a line of it. Asks git, changes nothing.
 
-In: paths inside a work tree. Out: commits; None for what is not committed. Without git, or outside a work tree,
+In: paths inside a work tree. Out: commits; None for uncommitted lines. Without git, or outside a work tree,
 `known` is false and there are no commits.
 """
 
@@ -39,7 +39,7 @@ class History:
         self.known = self._git("rev-parse", "--is-inside-work-tree").strip() == "true"
 
     def newest(self, file: Path, lines: Iterable[int] = ()) -> Commit | None:
-        """The last commit that moved one of the lines, or without lines the file."""
+        """The last commit that changed one of the lines, or without lines the file."""
         if not self.known:
             return None
         numbers = [number for number in lines if number]

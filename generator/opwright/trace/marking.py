@@ -1,8 +1,8 @@
-"""Which line of which template printed a piece of a file: the templates rendered once more, with marks in their text.
+"""Finds the template line that printed a piece of a file: renders the templates again, with marks in their text.
 
-In: an environment of templates and an `Output`. Out: for each line of the tidy file the pieces that it is made of, each
-with the places in templates that printed it, the caller first. It holds for any template: the marks go into the stream
-of tokens, behind Jinja's own handling of blanks. Where a mark would change what is printed, as in a macro whose text is
+In: an environment of templates and an `Output`. Out: for each line of the tidy file its pieces, each
+with the places in templates that printed it, the caller first. It works for any template: the marks enter the token
+stream after Jinja's own handling of blanks. If a mark changes the output, as in a macro whose text is
 measured, the plain text differs from the marked one; then only the file's own template is named, without a line.
 """
 
@@ -22,7 +22,7 @@ from ..emit import printer
 from ..emit.output import Output
 from ..emit.render import numbered
 
-# Control characters: the loader lets no spec hold them, and no filter breaks lines at them.
+# Control characters: the loader refuses them in specs, and no filter breaks lines at them.
 _OPEN, _HERE, _CLOSE, _END = "\x01", "\x02", "\x03", "\x04"
 _MARK = re.compile(f"([{_OPEN}{_HERE}])([0-9]+){_END}|({_CLOSE})")
 _LONE = re.compile(f"(\n)((?:[{_OPEN}{_HERE}][0-9]+{_END}|{_CLOSE})+)(?=\n|$)")
@@ -30,9 +30,9 @@ _LONE = re.compile(f"(\n)((?:[{_OPEN}{_HERE}][0-9]+{_END}|{_CLOSE})+)(?=\n|$)")
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a template, and the macro that it stands in; line 0 stands for the whole template.
+    """A line of a template, and the macro that contains it; line 0 stands for the whole template.
 
-    Without a template it stands for a statement of C: `field` is where in the operation's spec that comes from.
+    Without a template it stands for a statement of C: `field` is its source in the operation's spec.
     """
 
     template: str
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a line; `value` where it is what an expression of the template yields."""
+    """A part of a line; `value` if it is the result of an expression of the template."""
 
     text: str
     places: tuple[Place, ...]
@@ -54,12 +54,12 @@ Line = tuple[Piece, ...]
 
 
 def indent(text: str, *arguments: Any, **options: Any) -> str:
-    """Jinja's filter, which leaves empty lines alone: marks alone in a line move to the end of the line before."""
+    """Jinja's filter, which skips empty lines: marks alone on a line move to the end of the previous line."""
     return do_indent(_LONE.sub(r"\2\1", text), *arguments, **options)
 
 
 class Marks(Extension):
-    """Puts a mark in front of every line of a template's text, and around every `{{ }}` and every statement of C."""
+    """Puts a mark before every line of a template's text, and around every `{{ }}` and every statement of C."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -68,7 +68,7 @@ class Marks(Extension):
 
     @pass_environment
     def statement(self, environment: Environment, node: Any, level: int = 0) -> str:
-        """The filter `c`, and where in the spec a statement comes from."""
+        """The filter `c`, which also marks where in the spec a statement comes from."""
         text = printer.c(environment, node, level)
         source: str | None = getattr(node, "source", None)
         return text if source is None else f"{self.mark(_OPEN, Place('', field=source))}{text}{_CLOSE}"
@@ -102,7 +102,7 @@ def marked(environment: Environment, path: str, output: Output, text: str) -> li
     """The pieces of every line of a file whose tidy text is `text`."""
     if not output.rendered:
         copied = [(Place(output.template, number),) if output.template else () for number in range(len(text))]
-        # The first line of a copied file is not the file's own.
+        # The first line of a copied file is added by the generator.
         return [
             (Piece(line, place if number else ()),)
             for number, (line, place) in enumerate(zip(text.splitlines(), copied))

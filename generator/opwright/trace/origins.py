@@ -1,8 +1,8 @@
-"""Which functions of the generator made a piece of text: noted while a view is made.
+"""Which functions of the generator made a piece of text: recorded while a view is made.
 
-In: a function that makes a view. Out: what it returns, and notes: the functions that were asked for it, and for
+In: a function that makes a view. Out: its result, and a record: the functions that it called, and for
 each text the calls that made it, the outermost first. A text is made where a function returns it, alone or in a list,
-and where it becomes part of a node of a view. No module of the generator is known by name: whatever lies in its folder
+and where it becomes part of a node of a view. No module of the generator is known by name: everything in its folder
 counts.
 """
 
@@ -22,15 +22,15 @@ from ..project import GENERATOR
 
 T = TypeVar("T")
 _HERE = str(GENERATOR)
-# Stand-ins of the model, memories and this module are no makers.
+# Recording, memoisation and this module do not count as makers.
 _APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__})
-# The modules that make views: what they ask for is the beginning of a chain.
+# The modules that make views: the functions that they call start a chain.
 _VIEWS = frozenset({render.__file__, str(Path(render.__file__).with_name("step_files.py"))})
 
 
 @dataclass(frozen=True)
 class Step:
-    """A call in the generator: the function, and the line that was running in it."""
+    """A call in the generator: the function, and its current line."""
 
     module: str
     function: str
@@ -43,15 +43,15 @@ Names = tuple[tuple[str, str], ...]
 
 @dataclass
 class Origins:
-    """What was noted."""
+    """The record."""
 
     asked: set[Step] = field(default_factory=set)
     chains: dict[str, dict[Names, Chain]] = field(default_factory=dict)
 
     def of(self, text: str) -> Chain:
-        """The calls that every maker of a text shares; none for a name that is made all over the place."""
+        """The calls shared by all makers of a text; none for a name that is made in many places."""
         makers = self.chains.get(text.strip(), {})
-        # What a module of views itself makes of a text, such as a comment, it makes of another's.
+        # A text that a module of views derives itself, such as a comment, it derives from another's text.
         makers = {names: chain for names, chain in makers.items() if names[0][0] not in _VIEWS} or makers
         shared = len(list(itertools.takewhile(lambda steps: len(set(steps)) == 1, zip(*makers))))
         return next(iter(makers.values()), ())[:shared]
@@ -63,13 +63,13 @@ class Origins:
             makers = self.chains.setdefault(text.strip(), {})
             chain = chain or _chain(frame)
             names = names or tuple((step.module, step.function) for step in chain)
-            # A function that hands on what one that it called has made is no maker.
+            # A function that only passes on a text is not a maker.
             if not any(names == made[: len(names)] for made in makers):
                 makers[names] = chain
 
 
 def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
-    """What `make` returns, with notes in `origins`; without `texts`, which is faster, only what was asked for."""
+    """The result of `make`, with the record in `origins`; without `texts`, which is faster, only the calls."""
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         code, caller = frame.f_code, _named(frame.f_back)
@@ -90,7 +90,7 @@ def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
 
 
 def _ours(frame: FrameType) -> bool:
-    """Whether it runs a function of the generator, and one with a name."""
+    """Whether the frame runs a named function of the generator."""
     code = frame.f_code
     return code.co_filename.startswith(_HERE) and code.co_filename not in _APART and code.co_name[0] != "<"
 
@@ -105,7 +105,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _named(frame: FrameType | None) -> FrameType | None:
-    """The function that a frame stands in, where that is a lambda or a comprehension, or a stand-in's own."""
+    """The enclosing function of a frame that runs a lambda, a comprehension or a method of a recorder."""
     while frame is not None and (
         frame.f_code.co_filename in _APART
         or (frame.f_code.co_name[0] == "<" and frame.f_code.co_filename.startswith(_HERE))
@@ -115,7 +115,7 @@ def _named(frame: FrameType | None) -> FrameType | None:
 
 
 def _chain(frame: FrameType | None) -> Chain:
-    """The calls that are running, from the one that the module of the view asked for, or from that module."""
+    """The running calls, from the one that the module of the view made, or from that module."""
     found: list[Step] = []
     while frame is not None and frame.f_code.co_filename != __file__:
         if _ours(frame):

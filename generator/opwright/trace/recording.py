@@ -1,12 +1,12 @@
-"""Which fields of a spec a piece of the generator reads: a stand-in for the model that keeps count.
+"""Records which fields of a spec a piece of the generator reads, by a stand-in for the model.
 
-In: an operation, or a whole library. Out: an equal tree of stand-ins and the set of the paths that were read of it,
-such as `attributes.strides.min`. What was not read cannot have moved what was made meanwhile; the reverse does not
-hold, for a field may be read and decide nothing. What several readers share is remembered by memo.py.
+In: an operation, or a whole library. Out: an equal tree of stand-ins and the set of the paths that were read,
+such as `attributes.strides.min`. A field that was not read cannot have affected the output; the reverse does not
+hold, because a field may be read without effect. memo.py memoises what several readers share.
 
 A path that ends in `.at` stands for the place in the file. The path of a list or a mapping itself (`attributes`)
-stands for which entries it has, and in which order. The stand-ins are of subclasses of the model's classes and take
-no writes; nothing in the generator can tell them from the model but by `type(x) is`.
+stands for its entries and their order. The stand-ins are instances of read-only subclasses of the model's classes;
+only `type(x) is` can distinguish them from the model.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..language.schema import Assignment, Located, Node, Spelled
 from ..language.source import Mark
 
 T = TypeVar("T")
-# What an entry of a list is called by: the first of these that it has; else its number.
+# The name of an entry of a list: the first of these fields that it has, else its number.
 LABELS = ("name", "id", "op", "value")
 NAMES = (*LABELS, "symbol")
 
 
 def record(root: T) -> tuple[T, set[str]]:
-    """A stand-in for a dataclass of the model, and what is read of it from now on."""
+    """A stand-in for a dataclass of the model, and the set of its reads from now on."""
     reads: set[str] = set()
     return _standin(root, "", reads), reads
 
@@ -54,13 +54,13 @@ def _branches(value: Any) -> bool:
 
 @functools.cache
 def _recording(cls: type) -> type:
-    """The subclass whose instances tell which fields are read."""
+    """The subclass whose instances record which fields are read."""
     names = frozenset(field.name for field in dataclasses.fields(cls))
     plain = object.__getattribute__
 
     def get(self: Any, name: str) -> Any:
         value = plain(self, name)
-        # A mapping tells by itself which of its entries are read; `dataclasses.replace` makes nodes without a path.
+        # A mapping records itself which of its entries are read; `dataclasses.replace` makes nodes without a path.
         if name in names and not isinstance(value, _Entries) and "_path" in plain(self, "__dict__"):
             plain(self, "_reads").add(_join(plain(self, "_path"), name))
         return value
@@ -75,7 +75,7 @@ def plain(cls: type) -> type:
 
 
 class _Entries(dict[str, Any]):
-    """A mapping that tells which of its entries are read. Defining `__iter__` keeps C code from looking past it."""
+    """A mapping that records which of its entries are read. Defining `__iter__` keeps C code from bypassing it."""
 
     def __init__(self, entries: dict[str, Any], path: str, reads: set[str]) -> None:
         super().__init__(entries)
@@ -129,7 +129,7 @@ class _Entries(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a spec: its value, where it stands, and the names of the entries that it belongs to."""
+    """A field of a spec: its value, its place, and the names of the entries that contain it."""
 
     path: str
     value: Any
@@ -138,7 +138,7 @@ class Field:
 
 
 def fields(root: Any) -> dict[str, Field]:
-    """Every field that says something and holds no other, by path, in the order of the model."""
+    """Every leaf field with a value, by path, in the order of the model."""
     return {found.path: found for found in _leaves(root, "", Mark(), frozenset())}
 
 

@@ -1,14 +1,14 @@
-"""`opwright why FILE[:LINE]`: what a generated file, or a line of it, comes from.
+"""`opwright why FILE[:LINE]`: the origin of a generated file or of one of its lines.
 
 In: a project and a path. Out: the templates, the functions of the generator and the fields of the specs that made it,
-each with the commit that last moved it. The file is made anew in memory, and watched: `marking.py` sees which line of
-which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read: the
-same record that `diff` predicts by.
+each with the commit that last changed it. The file is generated again in memory: `marking.py` records which line of
+which template printed what, `origins.py` which functions made the texts, `footprint.py` which fields were read, as
+`diff` does for its predictions.
 
-A file comes from every field that was read for it: no other can move it. Of these, a line is shown those that move it:
-a field is edited, the file made once more, and the line compared (`edits.py`). The fields that are tried are the one
-that the line's statement was made from, where it is one of C, those whose names or text stand in the line, and what
-shapes every line; on request all that were read.
+A file depends on every field that was read for it: no other can change it. For a line, only those that change it are
+shown: edit a field, generate the file again, and compare the line (`edits.py`). The fields tried are the source of
+the line's statement, if it is one of C, those whose names or text occur in the line, and those that
+shape every line; on request all that were read.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from .marking import Line, Place, marked
 from .origins import Origins, Step, traced
 from .recording import Field, fields, record
 
-STEPS = 4  # the innermost calls that are shown of a chain
-SHAPING = ("semantics", "spatial_rank", "layouts")  # parts of a spec that make lines without being named in them
+STEPS = 4  # the number of innermost calls shown of a chain
+SHAPING = ("semantics", "spatial_rank", "layouts")  # parts of a spec that affect lines without being named in them
 MADE_FROM, TEXT, STATEMENT = "made from it", "its text", "its statement"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that a file or a line comes from; line 0 stands for the whole file."""
+    """One origin of a file or a line; line 0 stands for the whole file."""
 
     name: str
     file: str
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Why:
-    """The answer. `state` is empty where the file on disk is the one that was explained; `reads` counts fields."""
+    """The answer. `state` is empty if the file on disk is the explained one; `reads` counts fields."""
 
     path: str
     line: int
@@ -73,10 +73,11 @@ class Why:
     generator: tuple[Part, ...]
     spec: tuple[Part, ...]
     reads: int
+    unrendered: int = 0  # fields without an edit that could be rendered
 
 
 def why(project: Project, name: str, every: bool = False) -> Why:
-    """What FILE or FILE:LINE comes from; `every` tries all fields. Raises UsageError for what is not generated."""
+    """The origin of FILE or FILE:LINE; `every` tries all fields. Raises UsageError if the file is not generated."""
     file, _, digits = name.rpartition(":")
     file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
     specs = load(project.spec, project.root)
@@ -94,6 +95,11 @@ def why(project: Project, name: str, every: bool = False) -> Why:
         raise UsageError(f"{path} has no line {digits}, it has {len(lines)}")
     chosen = lines[line - 1 : line] if line else lines
     teller = _Teller(project)
+    if line:
+        trial = Trial(specs, functools.partial(_outputs, project=project), environment, path, text.splitlines(), line)
+        spec, unrendered = teller.moving(trial, known, chosen[0], every)
+    else:
+        spec, unrendered = teller.read(known), 0
     return Why(
         path=path,
         line=line,
@@ -102,20 +108,14 @@ def why(project: Project, name: str, every: bool = False) -> Why:
         history=teller.history.known,
         templates=teller.templates(chosen, bool(line)),
         generator=teller.generator(chosen[0] if line else (), origins),
-        spec=teller.moving(
-            Trial(specs, functools.partial(_outputs, project=project), environment, path, text.splitlines(), line),
-            known,
-            chosen[0],
-            every,
-        )
-        if line
-        else teller.read(known),
+        spec=spec,
         reads=len(known),
+        unrendered=unrendered,
     )
 
 
 def _outputs(library: Library, project: Project) -> dict[str, Output]:
-    """Every file of the package, the manifest included."""
+    """Every file of the package, including the manifest."""
     outputs = render.outputs(library, project.templates, project.spec.relative_to(project.root).as_posix())
 
     def manifest() -> dict[str, str]:
@@ -131,13 +131,13 @@ def _outputs(library: Library, project: Project) -> dict[str, Output]:
 
 
 def _owner(library: Library, path: str) -> Library:
-    """The library of the operation that a file is made of; all of them where they share it."""
+    """The library with only the operation of a file; the whole library if several share the file."""
     own = tuple(op for op in library.ops if path in render.of_op(op, library))
     return dataclasses.replace(library, ops=own or library.ops)
 
 
 def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
-    """The path inside the package of a file that is named from here or from there."""
+    """The path of a file inside the package, given relative to the current folder or to the package."""
     full = Path(os.path.abspath(name))
     inside = full.relative_to(project.output).as_posix() if full.is_relative_to(project.output) else name
     known = [*outputs]
@@ -148,7 +148,7 @@ def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
 
 
 class _Teller:
-    """Names things as people find them, and knows their history."""
+    """Names origins by file and line, with their history."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -163,7 +163,7 @@ class _Teller:
         return (self.root, GENERATOR.parent.parent, GENERATOR.parent)
 
     def templates(self, lines: Iterable[Line], line: bool) -> tuple[Part, ...]:
-        """The lines of templates that printed a line, the caller first; or all templates of a file."""
+        """The template lines that printed a line, the caller first; or all templates of a file."""
         places = dict.fromkeys(
             place
             for pieces in lines
@@ -186,7 +186,7 @@ class _Teller:
         return self.part(place.macro, self.project.templates / place.template, place.line)
 
     def generator(self, line: Line, origins: Origins) -> tuple[Part, ...]:
-        """The calls that made the text that tells most of a line; without such, all that render.py asked for."""
+        """The calls that made the most specific text of a line; without one, all calls of render.py."""
         chains = [origins.of(piece.text) for piece in line if piece.value]
         best = max(chains, key=len, default=())
         if best:
@@ -201,32 +201,36 @@ class _Teller:
         """Every field that was read."""
         return tuple(self._field(field, "") for field in known.values())
 
-    def moving(self, trial: Trial, known: Mapping[str, Field], line: Line, every: bool) -> tuple[Part, ...]:
-        """The fields an edit of which changes a line, and the one of its statement, whose edit may make no sense."""
+    def moving(self, trial: Trial, known: Mapping[str, Field], line: Line, every: bool) -> tuple[tuple[Part, ...], int]:
+        """The fields whose edit changes a line, and how many could not be tried because no edit could be rendered.
+
+        The field of the line's own statement counts as changing it even if it could not be tried.
+        """
         sources = {source for piece in line if piece.text.strip() for source in _source(piece.places)}
         why = {p: because for p, f in known.items() if (because := _made(f, sources) or _named(f, trial.text))}
         tried = [path for path in known if every or path in why or _shapes(path)] if trial.says else []
         moves = parallel.each(lambda path: trial.moves(known[path], why.get(path) == TEXT), tried)
         moved = {path for path, found in zip(tried, moves) if found or (found is None and why.get(path) == STATEMENT)}
-        return tuple(self._field(known[path], why.get(path, MADE_FROM)) for path in known if path in moved)
+        parts = tuple(self._field(known[path], why.get(path, MADE_FROM)) for path in known if path in moved)
+        return parts, sum(found is None and path not in moved for path, found in zip(tried, moves))
 
     def _field(self, field: Field, because: str) -> Part:
         return self.part(field.path.removeprefix("ops."), self.root / field.at.file, field.at.line, because)
 
 
 def _source(places: Iterable[Place]) -> list[str]:
-    """Where in an operation's spec the innermost statement comes from."""
+    """The source of the innermost statement in an operation's spec."""
     return [place.field for place in places if not place.template][-1:]
 
 
 def _made(field: Field, sources: Iterable[str]) -> str:
-    """Whether a statement comes from a field, or from an entry that the field belongs to."""
+    """Whether a statement comes from a field, or from an entry that contains the field."""
     path = field.path.split(".", 2)[-1]
     return STATEMENT if any(source and f"{path}.".startswith(f"{source}.") for source in sources) else ""
 
 
 def _named(field: Field, text: str) -> str:
-    """How a line names a field; nothing where it does not."""
+    """How a line names a field; empty if it does not."""
     value = field.value.text if isinstance(field.value, (Located, Assignment)) else str(field.value)
     if not re.fullmatch(r"[\w.-]*", value) and value in text:
         return TEXT
@@ -239,7 +243,7 @@ def _shapes(path: str) -> bool:
 
 
 def _stands(name: str, text: str) -> bool:
-    """Whether a name stands in a line, alone or as a part of another, as S does in S_w; C has axes in small letters."""
+    """Whether a name occurs in a line, alone or as a part of another, as S in S_w; C has axes in lower case."""
     words = "|".join({re.escape(name), re.escape(name.lower())})
     return bool(re.search(rf"(?<![A-Za-z0-9])({words})(?![A-Za-z0-9])", text))
 
@@ -251,6 +255,8 @@ def as_json(found: Why) -> str:
 def show(found: Why, out: Console) -> None:
     """A tree on a terminal, indented lines in a pipe."""
     said = f"edits of {len(found.spec)} of the {found.reads} fields behind this file change the line"
+    if found.unrendered:
+        said += f"; {found.unrendered} more could not be tried, because no edit of them can be rendered"
     read = f"{found.reads} fields were read, and no other can change this file"
     branches = {
         "templates": _rows(found.templates),
@@ -270,11 +276,11 @@ def show(found: Why, out: Console) -> None:
         for line in (head, *(line for title, rows in branches.items() for line in (title, *(f"  {r}" for r in rows)))):
             say(out, line)
     if found.state:
-        say(out, f"{found.path} on disk is {found.state}; this is how `{COMMAND}` makes it")
+        say(out, f"{found.path} on disk is {found.state}; shown is the file that `{COMMAND}` generates")
 
 
 def _commits(found: Why) -> list[str]:
-    """Every commit that is named above, the newest first."""
+    """Every commit named above, the newest first."""
     if not found.history:
         return ["this is not a git repository, so commits are unknown"]
     parts = (*found.templates, *found.generator, *found.spec)

@@ -1,6 +1,6 @@
-// What the values of steps are made with: functions of real numbers, conversions to integers, walks over strides.
-// A function's name ends in the type that it works in. Those of f32 have a header of their own; those of f64 are what the
-// C library says.
+// Functions for the values of steps: functions of real numbers, conversions to integers, walks over strides.
+// A function's name ends in its type. Those of f32 have a header of their own; those of f64 are the C
+// library's.
 
 #ifndef OPWRIGHT_FUNCTIONS_H
 #define OPWRIGHT_FUNCTIONS_H
@@ -43,7 +43,7 @@ static inline uint8_t opwright_u8_of_f64(double x) { return (uint8_t)opwright_wh
 static inline uint8_t opwright_s4_of_f64(double x) { return (uint8_t)((int8_t)opwright_whole(x, -8, 7) & 0xf); }
 static inline uint8_t opwright_u4_of_f64(double x) { return (uint8_t)opwright_whole(x, 0, 15); }
 
-// 64 bits: the greatest numbers of s64 and u64 are no double, the first numbers beyond them are.
+// 64 bits: the maxima of s64 and u64 are not doubles; the first numbers beyond them are.
 static inline int64_t opwright_s64_of_f64(double x)
 {
     const double whole = rint(x);
@@ -59,7 +59,7 @@ static inline uint64_t opwright_u64_of_f64(double x)
 static inline int64_t opwright_s64_of_f32(float x) { return opwright_s64_of_f64((double)x); }
 static inline uint64_t opwright_u64_of_f32(float x) { return opwright_u64_of_f64((double)x); }
 
-// The same of f32, without a branch. What is rounded fits exactly but for the greatest of s32.
+// The same for f32, without a branch. Rounded values fit exactly, except the maximum of s32.
 static inline float opwright_whole_f32(float x, float min, float max)
 {
     const float rounded = opwright_round_f32(opwright_pick_f32(x == x, x, 0.0f));
@@ -101,7 +101,7 @@ static inline int64_t opwright_shift_right_s64(int64_t x, int64_t y)
     return x < 0 ? ~(int64_t)(~(uint64_t)x >> (y & 63)) : (int64_t)((uint64_t)x >> (y & 63));
 }
 
-// A run of axes is walked row by row, a row along its last axis: how many rows there are,
+// A run of axes is walked row by row, a row along its last axis: the number of rows,
 static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
 {
     int64_t rows = 1;
@@ -111,7 +111,7 @@ static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
     return rows;
 }
 
-// and where one begins in an array of those strides. The first axis takes no division: runs of two axes are most of all.
+// and the start of a row in an array with these strides. The first axis needs no division: most runs have two axes.
 static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
     int64_t offset = 0;
@@ -122,7 +122,7 @@ static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64
     return rank > 1 ? offset + row * strides[0] : 0;
 }
 
-// Where the cell of a run stands that has that number, the last axis fastest.
+// The offset of the cell of a run with this index, the last axis fastest.
 static inline int64_t opwright_cell_offset(int64_t cell, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
     int64_t offset = 0;

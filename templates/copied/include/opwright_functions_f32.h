@@ -1,7 +1,7 @@
 // Functions of real numbers in f32: plain C11 without a branch, a table or a call, so that a compiler vectorises a loop
 // that calls them. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
-// polynomial are a minimax fit of what its comment names. NaN, Inf and -0.0 give what Annex F of C says; denormals are
-// kept. The spec language says how far a result may be from the exact one: docs/SPEC.md of opwright, "Functions".
+// polynomial are a minimax fit of the function in its comment. NaN, Inf and -0.0 follow Annex F of C; denormals are
+// preserved. docs/SPEC.md of opwright, "Functions", has the error bounds.
 
 #ifndef OPWRIGHT_FUNCTIONS_F32_H
 #define OPWRIGHT_FUNCTIONS_F32_H
@@ -12,15 +12,15 @@
 
 #include "opwright_numeric.h"
 
-// A loop becomes no vectors around a call, however long the function is.
+// Loops with a call are not vectorised, so even long functions are inlined.
 #if defined(__GNUC__)
 #define OPWRIGHT_INLINE static inline __attribute__((always_inline))
 #else
 #define OPWRIGHT_INLINE static inline
 #endif
 
-// One of two numbers by their bits. A conditional expression would let a compiler put what makes them behind a branch,
-// where it vectorises no arithmetic that could raise an exception.
+// Selects one of two numbers by their bits. With a conditional expression a compiler may move their computation into a
+// branch, where it does not vectorise arithmetic that could raise an exception.
 static inline float opwright_pick_f32(int condition, float yes, float no)
 {
     const uint32_t mask = 0u - (uint32_t)condition;
@@ -43,8 +43,8 @@ static inline double opwright_double(uint64_t bits)
 
 static inline float opwright_abs_f32(float x) { return opwright_float(opwright_bits(x) & 0x7fffffffu); }
 
-// What has been the greatest or the least so far, and one number more; a NaN wins over everything. Of a loop, the next turn
-// waits for two instructions of x86; for the larger of two numbers as `max` of values has it, it would wait for three.
+// The running maximum or minimum and one more number; a NaN wins over everything. An iteration of a loop waits for two
+// x86 instructions; with the `max` of values it would wait for three.
 static inline float opwright_max_so_far_f32(float so_far, float x)
 {
     return opwright_pick_f32(x != x, x, x > so_far ? x : so_far);
@@ -61,7 +61,7 @@ static inline float opwright_signed_f32(float magnitude, float sign)
     return opwright_float((opwright_bits(magnitude) & 0x7fffffffu) | (opwright_bits(sign) & 0x80000000u));
 }
 
-// Half to even: no number from 2^23 on has a fraction, and adding 2^23 to a lesser one rounds it.
+// Half to even: no number from 2^23 on has a fraction, and adding 2^23 to a smaller one rounds it.
 static inline float opwright_round_f32(float x)
 {
     const float magnitude = opwright_abs_f32(x);
@@ -81,7 +81,7 @@ static inline float opwright_ceil_f32(float x)
     return opwright_signed_f32(rounded + opwright_pick_f32(rounded < x, 1.0f, 0.0f), x);
 }
 
-// -1, 1, or the number itself where it is a zero or NaN.
+// -1, 1, or the number itself if it is a zero or NaN.
 static inline float opwright_sign_f32(float x)
 {
     return opwright_pick_f32((x < 0.0f) | (x > 0.0f), opwright_signed_f32(1.0f, x), x);
@@ -91,7 +91,7 @@ static inline float opwright_sqrt_f32(float x) { return sqrtf(x); }
 
 static inline float opwright_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
 
-// y * 2^n for n in [-250, 250] and y in [0.5, 2], rounded once where the result is a denormal.
+// y * 2^n for n in [-250, 250] and y in [0.5, 2], rounded once if the result is a denormal.
 static inline float opwright_scaled_f32(float y, int32_t n)
 {
     const int32_t half = n >> 1;
@@ -103,9 +103,9 @@ static inline float opwright_scaled_f32(float y, int32_t n)
 // The integer next to x, |x| < 2^22: adding 1.5 * 2^23 leaves it in the low bits of the sum.
 static inline int32_t opwright_nearest_f32(float shifted) { return (int32_t)(opwright_bits(shifted) - 0x4b400000u); }
 
-// a * b + c of finite numbers, rounded once; of a result that is a denormal and not exact, no more than its last bit may
-// differ. CPUs without such an instruction add in double, whose sum is rounded to odd: rounded on from there to float, it
-// is as if it had been rounded once.
+// a * b + c of finite numbers, rounded once; of a result that is a denormal and not exact, no more than its last bit
+// may differ. CPUs without such an instruction add in double and round to odd: the final rounding to float then equals
+// a single rounding.
 static inline float opwright_fma_f32(float a, float b, float c)
 {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -204,7 +204,7 @@ OPWRIGHT_INLINE float opwright_log1p_f32(float x)
 {
     const float sum = 1.0f + x;
     const int32_t e = opwright_exponent_f32(opwright_bits(sum));
-    // 2^-e * (1 + x) - 1 without the rounding of the sum, and what its own rounding loses.
+    // 2^-e * (1 + x) - 1 without the rounding of the sum, and its own rounding error.
     const float part = opwright_float(opwright_bits(x) - ((uint32_t)e << 23));
     const float one = opwright_float(((uint32_t)(127 - e) & (0u - (uint32_t)(e < 127))) << 23) - 1.0f;
     const float f = part + one;
@@ -215,7 +215,7 @@ OPWRIGHT_INLINE float opwright_log1p_f32(float x)
     return opwright_pick_f32(x > -1.0f, above, opwright_pick_f32(x == -1.0f, -INFINITY, NAN));
 }
 
-// tanh and erf in two steps, so that rows of them may take rows of exponentials: what `exp` is asked for, and the rest.
+// tanh and erf in two steps, so that rows of them can use rows of exponentials: the argument of `exp`, and the rest.
 OPWRIGHT_INLINE float opwright_tanh_exponent_f32(float x)
 {
     const float magnitude = opwright_abs_f32(x);
@@ -312,8 +312,8 @@ static inline float opwright_exp2_of_f64(double t)
     p = p * r + 0x1.ebfbe07787bb8p-3;
     p = p * r + 0x1.62e42ff0e1953p-1;
     const double within = (1.0 + r * p) * opwright_double((opwright_bits_f64(shifted) + 1023u) << 52);
-    // Beyond 200, 0x43480000, f32 has 0 and Inf. Integers of 32 bits tell: gcc 12 vectorises no comparison of doubles that
-    // chooses a float for plain x86-64.
+    // Beyond 200, 0x43480000, f32 has only 0 and Inf. The comparison uses 32-bit integers: gcc 12 does not vectorise a
+    // comparison of doubles that selects a float for baseline x86-64.
     const uint32_t rough = opwright_bits((float)t);
     const float beyond = opwright_pick_f32(rough >> 31 == 0, INFINITY, 0.0f);
     return opwright_pick_f32((rough & 0x7fffffffu) > 0x43480000u, beyond, (float)within);

@@ -1,5 +1,5 @@
-// Conversions of numbers narrower than 16 bits, and of f64 to types that only f32 is rounded to directly. f8_e4m3 has no
-// infinity: what is too large becomes NaN. Narrowing rounds to nearest, ties to even; denormals are kept.
+// Conversions of numbers narrower than 16 bits, and of f64 to types that are reached through f32 only. f8_e4m3 has no
+// infinity: values that are too large become NaN. Narrowing rounds to nearest, ties to even; denormals are preserved.
 
 #ifndef OPWRIGHT_NARROW_H
 #define OPWRIGHT_NARROW_H
@@ -8,10 +8,10 @@
 
 #include "opwright_numeric.h"
 
-// A number of bf16, or NaN, from f32: there is nothing to round.
+// A bf16 number, or NaN, from f32, without rounding.
 static inline uint16_t opwright_cut_bf16(float value) { return (uint16_t)(opwright_bits(value) >> 16); }
 
-// f64 as f32 rounded to odd: rounded on from there to fewer bits, it is as f64 rounded once.
+// f64 as f32 rounded to odd: a further rounding to fewer bits then equals a single rounding of f64.
 static inline float opwright_odd(double value)
 {
     const float near = (float)value;
@@ -23,7 +23,7 @@ static inline float opwright_odd(double value)
     return opwright_float((beyond ? bits - 1u : bits) | 1u);
 }
 
-// A cell with a sign, an exponent and a fraction of so many bits; `most` is the greatest, `beyond` what follows it.
+// A cell with a sign, an exponent and a fraction of the given bits; `most` is the maximum, `beyond` what follows it.
 static inline uint8_t opwright_narrowed(
     float value, uint32_t fraction, uint32_t bias, uint32_t most, uint32_t beyond, uint32_t nan)
 {

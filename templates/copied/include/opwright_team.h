@@ -1,6 +1,6 @@
 // Threads that work on one call together.
 //
-// A kernel takes a team as a pointer, so it is bound to no pool: bring your own, pass NULL for none, or use
+// A kernel takes a team as a pointer, so it is not tied to a pool: bring your own, pass NULL for none, or use
 // opwright_team_run (c/engine/team.c) as `{opwright_team_run, 4}`.
 
 #ifndef OPWRIGHT_TEAM_H
@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-// Runs work(context, worker) once for each worker in [0, workers), at the same time where it can, and returns when all
-// have returned. Workers share tasks among themselves; no result depends on how many there are.
+// Runs work(context, worker) once for each worker in [0, workers), in parallel if possible, and returns when all
+// have returned. Workers share tasks among themselves; no result depends on their number.
 typedef void opwright_team_function(void (*work)(void *context, int64_t worker), void *context, int64_t workers);
 
 typedef struct opwright_team {
@@ -21,11 +21,12 @@ typedef struct opwright_team {
     int64_t workers;
 } opwright_team;
 
-// What a kernel of steps takes after its arrays: their sizes, the first phase and the one after the last, a team, scratch.
+// The arguments of a kernel of steps after its arrays: their sizes, the first phase and the one after the last, a team,
+// scratch.
 #define OPWRIGHT_STEP_PARAMETERS(sizes) \
     const sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_
 
-// The package's own pool of POSIX threads, for any number of workers and of callers.
+// The package's own pool of POSIX threads, for any number of workers and callers.
 opwright_team_function opwright_team_run;
 
 #if defined(__cplusplus)

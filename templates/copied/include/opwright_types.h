@@ -1,4 +1,4 @@
-// The types of kernels' arguments that C has no name for.
+// Types of kernel arguments without a standard C type.
 
 #ifndef OPWRIGHT_TYPES_H
 #define OPWRIGHT_TYPES_H

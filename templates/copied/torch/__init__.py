@@ -38,12 +38,13 @@ def _operator(function: str) -> Any:
 
 
 def _register() -> None:
-    operations = list(_PACKAGE._OPERATIONS.values())
+    functions = {name: known for known in (_PACKAGE._OPERATIONS, _PACKAGE._GRADIENTS) for name in known}
+    operations = [known[name] for name, known in functions.items()]
     known = gradients(operations)
     for operation in operations:
         function, name = operation.function, f"{NAMESPACE}::{operation.function}"
         kernel = on_cpu(operation)
-        _LIBRARY.define(schema(operation, getattr(_PACKAGE, function)))
+        _LIBRARY.define(schema(operation, functions[function].function(function)))
         _LIBRARY.impl(function, kernel, "CPU")
         _LIBRARY.impl(function, elsewhere(operation), "CompositeExplicitAutograd")
         _LIBRARY.impl(function, autocast(operation, _operator(function)), "AutocastCPU")
@@ -51,7 +52,9 @@ def _register() -> None:
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
         general = torch.library.get_kernel(name, "AutogradCPU")
-        _LIBRARY.impl(function, shortened(kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True)
+        _LIBRARY.impl(
+            function, shortened(operation, kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True
+        )
 
 
 def operators() -> tuple[Any, ...]:

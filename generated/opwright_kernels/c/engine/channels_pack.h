@@ -8,7 +8,7 @@
 
 // Input.
 
-// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends. The row that comes next
+// Pixels [low, low + count) of a row of input, `pixel` units apart, zeros beyond the row's ends. The next row
 // lies `next` further.
 static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t pixel,
                      int64_t next) {
@@ -20,13 +20,13 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
     to += first * pixel;
     count = last - first;
     if (s->in_c == 1) {
-        // Pixels side by side, here and there, are one long line of channels.
+        // Pixels that are contiguous in both places are one long line of channels.
         const bool contiguous = step == reduced && pixel * UNIT_CHANNELS == reduced;
         const int64_t lines = contiguous ? 1 : count, length = contiguous ? count * reduced : reduced;
         if (length <= LANES * UNIT_CHANNELS) { // one mask for all
             const int64_t units_ = ceil_div(length, UNIT_CHANNELS);
             for (int64_t x = 0; x < lines; x++, row += step, to += pixel) {
-                // Pixels are far apart, each in lines of its own, where one has many groups.
+                // With many groups, pixels are far apart, each in cache lines of its own.
                 __builtin_prefetch((const void *)((uintptr_t)row + 2 * LANES * sizeof(elem) * (uintptr_t)step));
                 units_store_part(to, channel_units(row, length), units_);
             }
@@ -56,8 +56,8 @@ static void copy_row(const solve *s, const elem *row, int64_t low, int64_t count
 }
 
 #if OPWRIGHT_PAIRS
-// The same as a line of elements, `length` units with what lies beyond. Whether one of them is Inf or NaN. What is
-// `next` further is copied after the tiles of this step: the hardware has forgotten where the line goes on.
+// The same as a line of elements, `length` units including padding; whether one of them is Inf or NaN. Data
+// `next` further is copied after the tiles of this step, when the hardware no longer tracks this stream.
 static bool copy_line(const solve *s, const elem *row, int64_t low, int64_t count, unit *to, int64_t length,
                       int64_t next) {
     const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
@@ -86,7 +86,7 @@ static void clear_ends(unit *to, int64_t rows, int64_t row_step, int64_t first, 
     }
 }
 
-// `pixels` pixels side by side, of which every `length` are a line: they go `step` apart, lines `line_step`.
+// `pixels` contiguous pixels in lines of `length`: they are stored `step` apart, lines `line_step` apart.
 static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64_t length, unit *to, int64_t step,
                        int64_t line_step) {
     for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
@@ -115,15 +115,15 @@ static void copy_lines(const solve *s, const elem *pixel0, int64_t pixels, int64
     }
 }
 
-// The same for groups that share a vector, `groups` of them. A vector has `picked` units of channels of each group, side by
-// side, the next one the next channels. Where lanes cannot be picked, it has one, in all lanes of the group.
+// The same for `groups` groups that share a vector. A vector has `picked` contiguous units of channels of each group,
+// the next one the next channels. If lanes cannot be picked, it has one unit, in all lanes of the group.
 static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int64_t count, int64_t groups, unit *to) {
     const solve *s = &p->s;
     const int64_t first = min(max(0, -low), count), last = max(first, min(count, s->axes[2].in - low));
     memset(to, 0, (size_t)(first * p->pixel) * sizeof *to);
     memset(to + last * p->pixel, 0, (size_t)((count - last) * p->pixel) * sizeof *to);
     const int64_t there = groups * s->reduced;
-    ivec begin, unit_, absent; // of the lane's unit: its group's first channel, and its number there, in the first vector
+    ivec begin, unit_, absent; // of the lane's unit: its group's first channel, and its index there, in the first vector
     const int64_t each = VECTORS_PICK ? p->picked : s->lanes; // lanes of a group
     for (int i = 0; i < LANES; i++) {
         absent[i] = i < groups * each ? 0 : -1;
@@ -133,7 +133,7 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
         const int64_t pixels = min(LANES, last - x);
         const elem *from = row + (low + x) * s->in_x[2];
         vec v[MAX_PICKED][LANES];
-        // Pixels are far apart, each in lines of its own, where one has many groups.
+        // With many groups, pixels are far apart, each in cache lines of its own.
         for (int64_t i = 0; i < LANES && s->in_c == 1; i++)
             __builtin_prefetch((const char *)(from + (2 * LANES + i) * s->in_x[2]));
         for (int64_t j = 0, c = 0; c < there; j++, c += LANES)
@@ -170,7 +170,7 @@ static void copy_row_of_groups(const plan *p, const elem *row, int64_t low, int6
 
 // Weights.
 
-// One weight's lanes to where they belong: a vector, or the lower or upper halves of one.
+// Stores the lanes of one weight: a vector, or the lower or upper halves of one.
 INLINE void put_weights(unit *to, int64_t channel, bool over, vec v) {
 #if OPWRIGHT_PAIRS
     uvec bits;
@@ -193,7 +193,7 @@ INLINE int64_t tap_at(const opwright_problem *p, int64_t t) {
 }
 
 // Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
-// second half of an odd last pair are zero. Whichever way of the tensor is contiguous is read along.
+// second half of an odd last pair are zero. The contiguous axis of the tensor is read along.
 static void pack_weights(const plan *plan, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
                          int64_t width) {
     const solve *s = &plan->s;
@@ -220,10 +220,10 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
         return;
     }
 #if OPWRIGHT_PAIRS
-    // Pairs as such, where the taps of a channel fill half a vector.
+    // Pairs as they are, if the taps of a channel fill half a vector.
     if (taps_first && !plan->line && taps >= LANES / 2) {
-        // What follows in the lane's line, or, where lanes are neighbours, the lines of the channels to come: without them
-        // 1280 channels of 3x3 took 1.13 times as long in all on one thread, 1.4 times on two.
+        // Prefetches the rest of the lane's line, or, if lanes are adjacent, the lines of the next channels: without it
+        // 1280 channels of 3x3 took 1.13 times as long in total on one thread, 1.4 times on two.
         const bool neighbours = s->w_lane < s->w_reduced;
         const uintptr_t line = sizeof(elem) * (uintptr_t)s->w_reduced;
         const uintptr_t ahead = neighbours ? AHEAD * UNIT_CHANNELS * line : AHEAD * 64;
@@ -254,7 +254,8 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
         // The line's first element as channel and tap, counted on from there.
         int64_t channel = contiguous || !taps_first ? 0 : line, tap = taps_first ? 0 : line;
         const elem *start = from + channel * s->w_reduced + tap_at(p, tap);
-        // Lines are short and far apart: without a hint, 512 channels of 3x3 take 7 times as long as one long line.
+        // Lines are short and far apart: without prefetching, 512 channels of 3x3 take 7 times as long as one long
+        // line.
         if (taps_first && line + AHEAD < lines)
             for (int64_t l = 0; l < lanes; l++)
                 __builtin_prefetch(start + AHEAD * s->w_reduced + l * s->w_lane);
@@ -274,7 +275,8 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
             for (int64_t l = 0; l < width; l += LANES) {
                 const int64_t here = max(0, min(LANES, lanes - l));
                 const elem *lane = start + l * s->w_lane + at * along;
-                // Lines lie a power of two apart: without a hint, 512 channels of 3x3 take 2.3 times as long, joined 1.6 times.
+                // Lines lie a power of two apart: without prefetching, 512 channels of 3x3 take 2.3 times as long,
+                // joined 1.6 times.
                 if (!taps_first || contiguous)
                     for (int64_t i = 0; i < here; i++)
                         __builtin_prefetch((const void *)((uintptr_t)(lane + i * s->w_lane) + AHEAD * 64));

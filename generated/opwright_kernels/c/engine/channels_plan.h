@@ -11,13 +11,13 @@
 
 enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
-    KEPT_BYTES = 4 << 20,   // of all copied input that waits in the third-level cache while a panel of weights, in the
-    PANEL_BYTES = 768 << 10, // second-level cache, meets it
+    KEPT_BYTES = 4 << 20,   // of all copied input: it stays in the third-level cache
+    PANEL_BYTES = 768 << 10, // of a panel of weights: it stays in the second-level cache
     KEPT_PANELS = 8,        // fewer are too few tasks for that
-    FEW_PIXELS = 256,       // weights of fewer are not packed for all, measured with 512 channels
+    FEW_PIXELS = 256,       // with fewer, weights are not packed for all tasks; measured with 512 channels
     CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
-    SUMS_BYTES = 256 << 10, // that wait for the next ones: these stay in the second-level cache too
-    FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache come anew
+    SUMS_BYTES = 256 << 10, // that wait for the next chunk: these stay in the second-level cache, too
+    FEW_IN_STEP = 96,       // pixels of a step for which weights beyond the second-level cache are read again
     MIN_STACKED = 8,      // images that are columns,
     STACKED_COLUMNS = 16,   // of rows of so many outputs at most,
     STACKED_PIXELS = 4096,  // outputs of all images: their sums of a panel stay in the second-level cache
@@ -30,18 +30,18 @@ enum {
     SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
-    // Groups of more pairs of channels, or units, are left to width lanes, but for those in NXC whose units fill one vector at
-    // most, and where strides part columns: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
+    // Groups of more pairs of channels, or units, use width lanes, except NXC groups whose units fill at most one
+    // vector, and strided columns: NXC 8x8 1.9 times as fast (f32) and 2.1 (bf16), 2x2 1.25; 16 to 8 (f32) 1.0, 32 to
     // 8 0.8 to 0.9; NCX 4x4 1.0 and 1.5, 6x6 1.0 and 0.7; 8x8 of stride 2 2.2 to 4.6, x 1.3.
     MAX_SHARING = 32,
-    NEAR_BYTES = 768 << 10, // of input and output of all groups, which find each other's lines in the cache
-    MAX_PICKED = 4,        // vectors of a pixel's channels that groups which share a vector pick theirs from
+    NEAR_BYTES = 768 << 10, // of input and output of all groups, which reuse each other's cache lines
+    MAX_PICKED = 4,        // vectors of a pixel's channels from which groups that share a vector pick their lanes
     SEARCHED_BYTES = 256 << 10, // of packed weights that are searched for Inf and NaN for that
     MAX_REST = LANES / 4,  // channels beyond whole vectors whose sums are over lanes
-    LONG_SUM = 8 * LANES,   // units from which on they are
-    AHEAD = 4,              // lines of weights that are asked for before they are packed
+    LONG_SUM = 8 * LANES,   // minimum units for that
+    AHEAD = 4,              // lines of weights that are prefetched before they are packed
     FAR_AHEAD = 16,         // the same where they lie across the panels
-    COPY_AHEAD = 8 << 10,   // bytes of input that are asked for before they are copied: further than the hardware looks
+    COPY_AHEAD = 8 << 10,   // bytes of input that are prefetched before they are copied: further than the hardware prefetches
 };
 
 typedef struct plan {
@@ -50,26 +50,26 @@ typedef struct plan {
     bool line;             // the channels of all taps of a row are paired as one line
     int64_t row_taps;      // units of packed weights of a row of taps
     int64_t shared_groups;      // groups that share a vector of lanes
-    int64_t picked;        // units of each that share a vector of input, from which lanes pick theirs
-    int64_t groups, lanes; // with those taken as one
-    int64_t vectors, wide; // vectors of output channels; vectors of a panel, at the most
+    int64_t picked;        // units of each group in a vector of input, from which lanes are picked
+    int64_t groups, lanes; // counting such groups as one
+    int64_t vectors, wide; // vectors of output channels; maximum vectors of a panel
     int64_t rest;          // output channels of the last panel, which have no vectors
     int64_t panels;
     bool copied;           // the input is copied to scratch
-    bool inside;           // but not by blocks that meet no padding
+    bool inside;           // except by blocks without padding
     bool own;              // a task packs its own weights
     bool kept;             // and all input has been copied before
-    bool in_place;         // weights are read where they are
+    bool in_place;         // weights are read in place
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
-    bool direct;           // tiles write to the output
+    bool direct;           // tiles store to the output directly
     bool streamed;         // the output is stored past the caches, where it is aligned
     bool spread;           // some columns or rows of output have no taps, and none in the buffer
-    int64_t with_taps;           // of the phases of columns, those that have their place in the buffer
+    int64_t with_taps;           // of the phases of columns, those with a place in the buffer
     bool padded;           // rows have zeros beside them, which tiles multiply
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
-    bool stacked;          // columns are images
-    int64_t pixel;         // from a pixel to the next, in units; of a line it is the next higher number
-    int64_t spacing;         // rows of a step, in q: as far as the taps are, so that they meet the same rows of input
+    bool stacked;          // images are used as columns
+    int64_t pixel;         // from a pixel to the next, in units; for a line rounded up
+    int64_t spacing;         // distance of a step's rows, in q: that of the taps, so that rows share input rows
     int64_t rows, columns; // of a step, in q
     int64_t steps;         // of a block, one below the other
     int64_t finished_rows;          // rows that are finished at once
@@ -85,7 +85,7 @@ typedef struct plan {
 
 INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
 
-// The vector that it begins with; vectors are shared out evenly.
+// The first vector of the panel; vectors are distributed evenly.
 INLINE int64_t panel_first(const plan *p, int64_t panel) {
     return is_rest(p, panel) ? p->vectors : panel * p->vectors / (p->panels - (p->rest > 0));
 }
@@ -95,14 +95,14 @@ INLINE int64_t panel_width(const plan *p, int64_t panel) {
 // Vectors of all panels of a group.
 INLINE int64_t group_width(const plan *p) { return p->vectors + (p->rest > 0); }
 
-// Of those that are taken as one, the last ones may be fewer.
+// The last set of groups counted as one may have fewer.
 INLINE int64_t groups_of(const plan *p, int64_t group) {
     return min(p->shared_groups, p->s.problem->G - group * p->shared_groups);
 }
 
 INLINE bool far_dilated(const axis *w) { return w->offset_step >= CLIPPED * w->in_step; }
 
-// How many groups share a vector where one would leave lanes empty: what they reach of a pixel has to fit a few vectors.
+// How many groups share a vector if one would leave lanes empty; their channels of a pixel must fit a few vectors.
 static int64_t groups_per_vector(const solve *s) {
     const int64_t G = s->problem->G, groups = min(LANES / s->lanes, G), units_ = ceil_div(s->reduced, UNIT_CHANNELS);
     if (groups < 2 || 4 * G * s->lanes < 3 * ceil_div(G, groups) * LANES || groups * s->reduced > MAX_PICKED * LANES)
@@ -117,7 +117,7 @@ INLINE int64_t pixel_bytes(const plan *p) {
     return p->line ? p->s.reduced * (int64_t)sizeof(elem) : p->pixel * (int64_t)sizeof(unit);
 }
 
-// Of a copied row, with room for a vector beyond it, of which the last pair takes a half.
+// Of a copied row, with room for a vector beyond it, which the last pair reads in part.
 INLINE int64_t row_units(const plan *p) {
     return p->line ? ceil_div(p->slot_columns * p->s.reduced, UNIT_CHANNELS) + LANES : p->slot_columns * p->pixel;
 }
@@ -129,7 +129,7 @@ static int64_t row_divisor(const axis *h, int64_t spacing, int64_t rows) {
     return gcd(h->taps == 1 ? spacing * h->in_step : h->offset_step, rows == 1 ? 0 : spacing * h->in_step);
 }
 
-// The widest and then the highest step whose input fits into so many bytes, and blocks of steps, enough to share out.
+// The widest and then the highest step whose input fits into so many bytes, and enough blocks of steps for all threads.
 static void shape_blocks(plan *p, int64_t bytes) {
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
@@ -158,7 +158,7 @@ static void shape_blocks(plan *p, int64_t bytes) {
         slots = bytes / max(1, d->taps * row_units(p) * 4);
         const bool fits = interleaved_rows * ceil_div(row_reach, row_divisor(h, p->spacing, 1)) <= slots;
         const bool enough = !few_weights || height / interleaved_rows * planes * p->column_blocks >= FEWEST_BLOCKS;
-        const bool far = 2 * column_reach >= p->columns * w->in_step; // halves of the columns are copied from much the same
+        const bool far = 2 * column_reach >= p->columns * w->in_step; // halves of the columns are copied from nearly the same input
         if (p->columns <= 2 * tile || ((fits || far) && enough))
             break;
     }
@@ -175,7 +175,7 @@ static void shape_blocks(plan *p, int64_t bytes) {
     }
     p->divisor = row_divisor(h, p->spacing, p->rows);
     p->slots = ceil_div(row_reach + (p->rows - 1) * between, p->divisor);
-    // Steps keep the rows of input that they share with the one before.
+    // Steps keep the rows of input that they share with the previous one.
     const int64_t steps = ceil_div(height, p->rows);
     p->steps = 1;
     if (p->copied && p->shared_groups == 1 && p->chunks == 1 && between % p->divisor == 0 && row_reach > between)
@@ -210,17 +210,17 @@ INLINE int64_t step_outputs(const plan *p) {
     return p->rows * h->out_step * min(w->out, p->columns * w->out_step);
 }
 
-// Pixels whose distance is a multiple of 2 KiB share few sets of the first-level cache.
+// Pixels whose distance is a multiple of 2 KiB map to few sets of the first-level cache.
 INLINE int64_t copied_pixel(int64_t channels, int64_t in_step) {
     return channels * in_step * 4 % 2048 == 0 ? channels + 16 : channels;
 }
 
-// Where rows of input are so long that few fit, weights beyond the second-level cache are read again for few pixels. Then
-// higher steps take some channels after the other: 2048 channels, taps 12 apart, 33 columns, 1.05 (NXC) and 1.13 times
-// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Sums to 1024 channels do not stay in the cache, 0.75
-// times as fast over 512 channels of 2x2, f16. Rejected: parts of a panel that stay in the second-level cache, one for all
-// rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level one 0.7 to 0.9. Chunks of half
-// as many channels: 0.96 to 1.0; of a quarter 0.82.
+// If rows of input are so long that few fit, weights beyond the second-level cache are read again for few pixels. Then
+// higher steps process the channels in chunks: 2048 channels, taps 12 apart, 33 columns, 1.05 (NXC) and 1.13 times
+// (NCX) as fast; 999 channels, taps 6 apart, 38 columns 1.12 and 1.35. Sums to 1024 channels do not stay in the cache,
+// 0.75 times as fast over 512 channels of 2x2, f16. Rejected: parts of a panel that stay in the second-level cache, one
+// for all rows of a step, 0.95 to 1.0 times as fast over 512 channels of 3x3; in the first-level one 0.7 to 0.9. Chunks
+// of half as many channels: 0.96 to 1.0; of a quarter 0.82.
 static void chunk_channels(plan *p) {
     const bool many = p->panel_units * group_width(p) * 4 > PANEL_BYTES;
     if (!p->copied || p->padded || !many || p->own || p->line || p->shared_groups > 1 || p->interleaved || p->rest > 0)
@@ -238,7 +238,7 @@ static void chunk_channels(plan *p) {
     }
 }
 
-// Takes blocks of all rows, whose input is copied once, where the weights would be read for each block more often.
+// Uses blocks of all rows, whose input is copied once, if the weights would be read more often with smaller blocks.
 static void keep_input(plan *p) {
     const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
     const int64_t images = p->s.problem->N * p->groups;
@@ -258,8 +258,8 @@ static void keep_input(plan *p) {
     p->kept_bytes = bytes;
 }
 
-// A vector of neighbouring outputs that begins with some phase: columns of the buffer, counted from `first`, that of a
-// first phase; -1 for those that are not there.
+// For a vector of neighbouring outputs that begins with some phase: their columns in the buffer, counted from `first`,
+// the column of the first phase; -1 for those without one.
 typedef struct pattern {
     ivec lanes;
     int64_t first;
@@ -284,7 +284,7 @@ static void list_patterns(const plan *p, pattern *patterns) {
 // From a pixel's sums of all images to the next one's.
 INLINE int64_t stacked_pitch(const plan *p, int64_t width) { return (p->s.axes[2].out * width + 1) * LANES; }
 
-// Images as columns, where planes have an axis to spare: rows and columns take the place of planes and rows.
+// Images as columns, if the planes' axis is unused: rows and columns take the place of planes and rows.
 static bool stack_images(opwright_problem *p, bool backward) {
     const opwright_problem old = *p;
     const int64_t lanes = backward ? p->B : p->A, reduced = backward ? p->A : p->B;
@@ -326,7 +326,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     const int64_t row_count = ceil_div(w->out, w->out_step); // of the longest phase
     p->direct = s->out_c == 1 && p->lanes % LANES == 0 && problem->G % p->shared_groups == 0;
-    // An odd vector makes three of the last two.
+    // An odd vector turns the last two into three.
     const int64_t panels = row_count <= 3 && p->vectors >= 4 ? ceil_div(p->vectors, 4) : max(1, p->vectors / 2);
     p->wide = ceil_div(p->vectors, panels);
     p->panels = panels + (p->rest > 0);
@@ -362,12 +362,13 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     } else if (!p->own)
         keep_input(p);
     chunk_channels(p);
-    // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads them
-    // again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to 1.4.
+    // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads
+    // them again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to
+    // 1.4.
     const bool few_rows = problem->N * d->out * h->out <= w->out;
     p->in_place = p->own && !stacked && few_rows && p->shared_groups == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
                   s->lanes % LANES == 0;
-    // Whole lines in any order go past the caches at 45 GB/s, into them at 13 to 30. Where there is padding results are
+    // Whole lines in any order are stored past the caches at 45 GB/s, into them at 13 to 30. With padding, results are
     // read again, unless all weights are finite.
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
@@ -425,7 +426,7 @@ typedef struct call {
     pattern *patterns;
     ivec picks[LANES]; // of the lanes of groups that share a vector: where their unit is, for each of `picked`
     char *workers;
-    bool finite; // all weights are known to be
+    bool finite; // all weights are known to be finite
     bool streamed;
 } call;
 

@@ -3,17 +3,17 @@
 //
 // For tensors with channels last. Rows of output, pairs of them, then tiles of P pixels, then blocks of channels; a
 // tile's accumulators live over all taps. It walks a row of input once and adds each column to every (row, pixel, kw)
-// it belongs to; weights are packed to [block][kd][kh][kw][LANES] first. Taps that fall outside are left out. A solve
-// for big takes the outputs of each residue of the stride in turn: for these it is a solve for small with fewer taps
-// and stride 1. Dilated rows and columns are split into plain ones in the same way.
+// that reads it; weights are packed to [block][kd][kh][kw][LANES] first. Out-of-bounds taps are left out. A solve for
+// big processes the outputs of each residue of the stride in turn: for these it is a solve for small with fewer taps
+// and stride 1. Dilated rows and columns are split into undilated ones in the same way.
 //
 // Planes of tensors with channels first are transposed to scratch, LANES channels at a time, and back, and kernels of
-// many taps copy channels last to it too. There zeros stand beside the rows, so that no column asks whether it has an
-// input; blocks whose weights hold Inf or NaN ask all the same. To copy every problem so is no gain: 9.3 instead of
-// 4.3 ms for 7x7 over 16 images of 56x56x96, where reading and computing no longer overlap. Where rows have many taps
-// the copy is of units, four bytes a lane: elements widened once, or pairs of neighbours for products of pairs.
+// many taps copy channels last to it too. There rows are padded with zeros, so that no column needs a bounds check;
+// blocks with an Inf or NaN among the weights check all the same. Copying every problem does not pay: 9.3 instead of
+// 4.3 ms for 7x7 over 16 images of 56x56x96, where reading and computing no longer overlap. If rows have many taps,
+// the copy has units of four bytes per lane: elements widened once, or pairs of neighbours for products of pairs.
 //
-// Sums for weights are made of chunks that follow from the problem alone, added up in order.
+// Sums for weights consist of chunks that depend only on the problem and are added in order.
 //
 // Figures: see engine.h.
 
@@ -22,7 +22,7 @@
 #define P (LANES == 8 ? 4 : 7) // pixels of a row of a tile over channel lanes, which has two rows
 #define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-// The most taps that tiles have text for: the usual ones, and those of the problem that the file is compiled for.
+// The maximum number of taps with code of their own: the usual ones, and those that the file is compiled for.
 #if defined(OPWRIGHT_FIXED_TAPS)
 enum { MAX_TAPS = OPWRIGHT_FIXED_TAPS > 7 ? OPWRIGHT_FIXED_TAPS : 7, MAX_ROWS = 5 };
 #elif defined(OPWRIGHT_FIXED_W_COLUMNS)
@@ -32,7 +32,7 @@ enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
 enum { MAX_TAPS = 7, MAX_ROWS = 5 };
 #endif
 
-// Elements that are as long as a unit: a float, or a pair of elements.
+// The size of a unit in elements: a float, or a pair of elements.
 #if defined(OPWRIGHT_F32)
 #define UNIT_ELEMS 1
 #else
@@ -40,13 +40,13 @@ enum { MAX_TAPS = 7, MAX_ROWS = 5 };
 #endif
 
 enum {
-    TASK_BLOCKS = 64,     // of channels, of a task, at the most
+    TASK_BLOCKS = 64,     // maximum channels of a task
     LINE = 64 / sizeof(elem), // of the caches, in elements
-    UNIT_TAPS = 5,        // of rows that are worth a copy of units
-    MANY_TAPS = 60,       // of kernels that are worth a copy of channels last too
+    UNIT_TAPS = 5,        // minimum taps of a row for a copy of units
+    MANY_TAPS = 60,       // minimum taps of a kernel for a copy also with channels last
 };
 
-// Input of many taps, in scratch: an element widened, or with the one that the next tap reads.
+// Input for many taps, in scratch: a widened element, or a pair with the one that the next tap reads.
 INLINE vec unit_load(const elem *p) { return vec_load((const float *)(const void *)p); }
 INLINE void unit_store(elem *p, vec v) { vec_store((float *)(void *)p, v); }
 INLINE uvec vec_bits(vec v) {
@@ -73,7 +73,7 @@ INLINE vec multiply(const bool pairs, vec sum, vec x, vec w) {
     return sum + x * w;
 }
 
-// Keeps a pointer that is stepped from being computed ahead, once for every step, which spills.
+// Keeps the compiler from computing every step of a pointer ahead, which spills.
 #define STEP(p) __asm__("" : "+r"(p))
 
 typedef struct tile {
@@ -90,8 +90,8 @@ typedef struct tile {
     vec bias;
 } tile;
 
-// One row of input, for the rows of the tile that it belongs to. `units`: of these; neighbouring taps are a pair then,
-// and the last of an odd number is single, as all are where `edge`.
+// One row of input, for the rows of the tile that read it. `units`: it has units; neighbouring taps are then a pair,
+// and the last of an odd number is single, as are all with `edge`.
 INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool first,
                       const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
                       int64_t high, vec acc[2][P]) {
@@ -121,7 +121,7 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
             }
         }
     } else {
-        // Taps that some pixel meets.
+        // Taps that some pixel uses.
         int64_t k = max(0, low - (P - 1) * t->in_step), end = min(t->w_taps.count, high);
         if (pairs)
             k -= k % 2, end = min(t->w_taps.count, end + end % 2);
@@ -164,7 +164,7 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
 INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const tile *t) {
     vec acc[2][P];
     UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
-    // Columns of the walk that lie in the input.
+    // Columns of the walk within the input.
     const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->in_size[2]);
     const int64_t shift = t->rows > 1 ? t->shift : 0, w_back = shift * t->h.k_step * t->w_x[1];
     for (int64_t jd = 0; jd < t->d.count; jd++)
@@ -226,7 +226,7 @@ static const row_of_tiles tiles[] = {
     {0, 0, tile_k0_s1, edge_k0_s1},
 };
 
-// The same where the input is of units; few blocks ask for edges there.
+// The same for input of units; few blocks need bounds checks there.
 #if UNIT_ELEMS > 1
 static void units_edge(const tile *t) { tile_run(0, 1, true, true, t); }
 static void units_k0(const tile *t) { tile_run(0, 1, true, false, t); }
@@ -252,7 +252,7 @@ static const row_of_tiles *tiles_for(const row_of_tiles *t, int64_t count, int64
     return t;
 }
 
-// Asks for the input rows that the next pair of rows is the first to meet, and for its outputs.
+// Prefetches the input rows that the next pair of rows is the first to read, and its outputs.
 INLINE void prefetch_next(const tile *t, bool outputs) {
     for (int64_t j = t->h.count + t->shift; j < t->h.count + 3 * t->shift; j++) {
         const int64_t y = t->h.at + j * t->h.at_step;
@@ -267,8 +267,8 @@ INLINE void prefetch_next(const tile *t, bool outputs) {
             __builtin_prefetch(t->out + r * t->out_row + i * t->out_step, 1, 3);
 }
 
-// Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on. `padded`: there are
-// zeros beside the rows of input, and all lanes; `units`: it is of these.
+// Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on. `padded`: rows of
+// input have zeros beside them, and all lanes; `units`: the input has units.
 static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, const float *packed, const elem *bias, elem *out,
                        int64_t G, int64_t d, int64_t row, int64_t end) {
     const int64_t *K = s->problem->taps, width = s->axes[2].out;
@@ -278,7 +278,7 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
               .in_step = columns.in_step, .shift = rows.in_step, .out_row = rows.step * s->out_x[1],
               .out_step = columns.step * s->out_x[2]};
     t.d = clipped(taps_of(s, 0, d), s->axes[0].in);
-    // Ask for the next pair of rows, where the tensors are beyond the second-level cache: 2.7 instead of 5.5 ms for
+    // Prefetch the next pair of rows if the tensors exceed the second-level cache: 2.7 instead of 5.5 ms for
     // 16 images of 112x112x32.
     const bool far = s->problem->N * s->in_n > FAR;
     for (int64_t pair = row; pair < end; pair += 2 * rows.step)
@@ -328,7 +328,7 @@ typedef struct packing {
     const elem *weights;
     float *to;
     int32_t *non_finite; // of each block, whether it has an Inf or NaN
-    int64_t pair;     // from a tap to the one that it is a pair with, 0: none is
+    int64_t pair;     // from a tap to its partner in a pair; 0: no pairs
 } packing;
 
 // Taps of a row and their neighbours, in place.
@@ -375,7 +375,7 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
         pair_taps(to + k * LANES, p->taps[2], c->pair);
 }
 
-// Channels of a plane side by side, as a tensor with channels last, and back.
+// Transposes a plane to channels last, and back.
 static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, bool units, elem *to) {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
@@ -438,20 +438,20 @@ static void last_task(const void *context, int64_t task, int64_t worker) {
                min(s->axes[1].out, row + c->rows));
 }
 
-// Kernels of many taps find their input where it is dense: channels last lie pages apart, in few sets of the first
-// level. 95 instead of 45 GFLOP/s for 31x31 over 28x28x256, 48 instead of 103 for 7x7 over 56x56x96.
+// Kernels of many taps need dense input: with channels last, rows lie pages apart, in few sets of the first-level
+// cache. 95 instead of 45 GFLOP/s for 31x31 over 28x28x256, 48 instead of 103 for 7x7 over 56x56x96.
 static bool many_taps(const opwright_problem *p) {
     return volume(p->taps) > MANY_TAPS && volume(p->big) + volume(p->small) <= COPIED_PIXELS;
 }
 
-// Input in scratch: zeros beside its rows, for all taps of the last tile too.
+// Input in scratch: zeros beside its rows, also for all taps of the last tile.
 typedef struct sheet {
     int64_t left, width, x[3];
     bool units;
-    int64_t pair; // from a column to the one that it is a pair with, 0: none is
+    int64_t pair; // from a column to its partner in a pair; 0: no pairs
 } sheet;
 
-// Whether elements in scratch are units. Rows of fewer taps gain less than the pairs cost.
+// Whether scratch has units. Rows of fewer taps gain less than the pairs cost.
 static bool of_units(const solve *s) {
     return UNIT_ELEMS > 1 && s->problem->taps[2] >= UNIT_TAPS * s->axes[2].classes;
 }
@@ -543,8 +543,8 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     else
         fill_sheet(false, s, &sheet, from, lanes, in);
     if (!last && p->N * s->in_n > NEAR) {
-        // What the next task reads, and this one's output, while it computes: 0.6 instead of 0.9 ms for 5x5 over 16
-        // images of 960x7x7.
+        // Prefetches the next task's input, and this one's output, while computing: 0.6 instead of 0.9 ms for 5x5 over
+        // 16 images of 960x7x7.
         prefetch(from + LANES * s->in_c, max(0, min(LANES, p->G - g - LANES)) * volume(in_size), 0);
         prefetch(to, lanes * volume(out_size), 1);
     }
@@ -597,13 +597,13 @@ void depthwise_channels(const opwright_problem *p, bool backward, const elem *in
 
 enum { FEWEST_COPIES = 8 }; // blocks of all images: fewer are too few tasks
 
-// Whether planes are copied to scratch, a block of channels at a time. Channels last are, for kernels of many taps: 31x31
-// over 28x28x256 f32 2.0 instead of 3.1 ms, f16 1.8 instead of 3.5.
+// Whether planes are copied to scratch, a block of channels at a time. With channels last, for kernels of many taps:
+// 31x31 over 28x28x256 f32 2.0 instead of 3.1 ms, f16 1.8 instead of 3.5.
 static bool w_copied(const opwright_problem *p) {
     return !channels_last(p) || (many_taps(p) && p->N * ceil_div(p->G, LANES) >= FEWEST_COPIES);
 }
 
-// Elements that one takes in scratch: there they are widened where many taps meet them.
+// The scratch elements of one input element: wider if many taps read them.
 static int64_t w_elems(const opwright_problem *p) { return many_taps(p) ? UNIT_ELEMS : 1; }
 
 static int64_t own_bytes(const opwright_problem *p) {
@@ -630,9 +630,9 @@ INLINE vec w_load(const bool units, const elem *p, bool part, int64_t lanes) {
 }
 
 // PIXELS of a row from o on against KH rows of a kernel, `x` and `dy` those of pixel 0 and tap 0. Every column of the
-// input is read once and meets all pixels and taps that it belongs to: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the
-// stride of a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for,
-// columns of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
+// input is read once for all pixels and taps that use it: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the stride of
+// a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for, columns
+// of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
 INLINE void w_pixels(const bool units, const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
                      const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, uint32_t rows,
                      int64_t column, int64_t o, vec acc[MAX_ROWS][MAX_TAPS]) {
@@ -659,7 +659,7 @@ INLINE void w_pixels(const bool units, const int KH, const int KW, const int PIX
     UNROLL for (int h = 0; h < KH; h++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[h][j]);
 }
 
-// Pixels of a row from o on, as many as come in W_PIXELS; those in [low, high) meet a column of the input with all taps.
+// Pixels of a row from o on, in groups of W_PIXELS; for those in [low, high) all taps are in bounds.
 INLINE int64_t w_row(const bool units, const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
                      const elem *dy, int64_t lanes, uint32_t rows, int64_t column, int64_t low, int64_t high,
                      vec acc[MAX_ROWS][MAX_TAPS]) {
@@ -690,7 +690,7 @@ INLINE void w_run(const bool units, const int KH, const int KW, const opwright_p
             continue;
         const elem *dy = small + od * p->small_x[0] + oh * p->small_x[1];
         const elem *x = big + d * p->big_x[0] + h * p->big_x[1] + column * p->big_x[2];
-        uint32_t rows = 0; // those that meet a row of the input
+        uint32_t rows = 0; // those with a row of input in bounds
         UNROLL for (int i = 0; i < KH; i++)
             rows |= (uint32_t)((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1]) << i;
         if (rows == 0)
@@ -765,7 +765,7 @@ static const struct row_of_blocks w_unit_blocks[] = {
 #endif
 
 // All taps over rows [row, end) of one image and `G` channels.
-// Asking for the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
+// Prefetching the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
 static void w_rows(const bool units, const opwright_problem *p, const elem *big, const elem *small, int64_t G,
                    int64_t row, int64_t end, float *sums) {
     const int64_t several = max(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
@@ -897,7 +897,7 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
 bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t step = lattice_of(&s, 2).in_step;
-    int64_t max_taps = 0; // of the phases that go without a text of their own
+    int64_t max_taps = 0; // of the phases without code of their own
     for (int64_t phase = 0; phase < s.axes[2].out_step; phase++) {
         const int64_t count = taps_of(&s, 2, phase).count;
         if (tiles_for(tiles, count, step)->taps == 0)

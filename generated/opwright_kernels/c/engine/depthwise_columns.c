@@ -3,14 +3,14 @@
 // plane.
 //
 // For tensors with channels first. A unit of work is a block of one plane. Kernels of 3x3 without stride, and those of
-// several such planes, read their input in place: windows leave out what lies beside it (0.9 instead of 2.4 ms for
+// several such planes, read their input in place: masks exclude what is outside (0.9 instead of 2.4 ms for
 // 3x3x3 over 108x16x28x28, whose planes would be copied three times). All others copy a unit's input to scratch,
 // widened, with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some
-// offset, whatever the stride and dilation. The usual kernels make 2 or 4 rows of output at once, with their weights in
-// registers; others go through a list of taps. A zero times Inf or NaN must not appear: channels with such a weight
-// take the list and mask what falls outside, and a gradient of weights that turned out NaN is made again with masks.
+// offset, whatever the stride and dilation. The usual kernels compute 2 or 4 rows of output at once, with their weights
+// in registers; others walk a list of taps. A zero must not be multiplied by Inf or NaN: channels with such a weight
+// use the list and masks, and a gradient of weights that contains NaN is recomputed with masks.
 //
-// Sums for weights are made of chunks that follow from the problem alone, added up in order.
+// Sums for weights consist of chunks that depend only on the problem and are added in order.
 //
 // Figures: see engine.h.
 
@@ -20,7 +20,7 @@
 
 #define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
 #define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-// The most taps that there is text for: the usual ones, and those of the problem that the file is compiled for.
+// The maximum number of taps with code of their own: the usual ones, and those that the file is compiled for.
 #if defined(OPWRIGHT_FIXED_ROWS)
 #define FIXED_R (OPWRIGHT_FIXED_ROWS == 1 ? 1 : OPWRIGHT_FIXED_STEP == 1 ? 4 : 2) // rows at once
 #define FIXED_C (OPWRIGHT_FIXED_ROWS == 1 ? 4 : 2)                                // vectors
@@ -37,14 +37,14 @@ enum { MAX_TAPS = 7, MAX_ROWS = 5, MAX_ALL = 49 };
 // phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
 // in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
 enum {
-    WIDTH_BYTES = 80 << 10,  // of a unit's input, where it is not one row
+    WIDTH_BYTES = 80 << 10,  // of a unit's input, unless it is one row
     WIDTH_COLUMNS = 2048,    // of a unit's output, in q
     WIDTH_ROWS = 4,          // at the least
-    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 4, // that there is text for
+    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 4, // with code of their own
     FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
     FINISH_CHANNELS = 64,
     FEW_TAPS = 9,
-    AHEAD = 8192 / sizeof(elem), // elements, of what is asked for
+    AHEAD = 8192 / sizeof(elem), // elements that are prefetched
 };
 #if LANES == 16
 #define EACH_LANE(f)                                                                                                   \
@@ -67,7 +67,7 @@ INLINE float vec_sum(vec v) {
 typedef struct plan {
     int64_t low[2];        // input offset of the first tap of all phases, rows and columns
     int64_t blocks[2], q[2]; // blocks of a plane; q of a block
-    int64_t lead, used;    // where a line of scratch begins, so that column 0 is aligned, and how long it is
+    int64_t lead, used;    // the offset of a line of scratch that aligns column 0, and its length
     int64_t line, row, plane; // distances in scratch
     int64_t in_rows;
     int64_t in_columns;    // positions of a row that are filled from the tensor or with zeros
@@ -165,8 +165,8 @@ INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step
     }
 }
 
-// The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are there, left by a
-// block in the same place.
+// The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are present already,
+// from a block in the same place.
 static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
                        bool clear, float *to) {
     const int64_t x = q_column * s->axes[2].in_step + c->low[1], y = q_row * s->axes[1].in_step + c->low[0];
@@ -192,14 +192,14 @@ INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
     return c->lead + (step == 1 ? at : at % step * c->line + at / step);
 }
 
-// R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows it belongs
-// to. `column[kw]` is the place of a tap.
+// R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows that use
+// it. `column[kw]` is the place of a tap.
 INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
                       const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
     vec weights[MAX_ALL];
     UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
     for (int64_t q = 0; q < count; q += C * LANES) {
-        // The last vectors of a row end where it ends, those before it notwithstanding.
+        // The last vectors of a row end with it, overlapping those before.
         if (q > 0 && q + C * LANES > count)
             q = count - C * LANES;
         vec acc[MAX_WIDTH_ROWS][MAX_WIDTH_VECTORS];
@@ -257,12 +257,12 @@ INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) 
     return v;
 }
 
-// The distances from a row of output to the next one that meets the same taps, in scratch and in the tensor.
+// The distance from a row of output to the next one with the same taps, in scratch and in the tensor.
 typedef struct pitch {
     int64_t in, out;
 } pitch;
 
-// C vectors of R rows of output from q on, all taps. `exact` leaves out taps that fall outside, one lane by one.
+// C vectors of R rows of output from q on, all taps. `exact` excludes out-of-bounds taps per lane.
 INLINE void taps_sum(const int R, const int C, const bool exact, const solve *s, const tap *t, int64_t count,
                      const float *in, int64_t in_row, int64_t row, int64_t q_column, int64_t q, vec *acc) {
     UNROLL for (int v = 0; v < R * C; v++) acc[v] = (vec){0};
@@ -320,7 +320,7 @@ INLINE void row_vectors(const int R, const int C, const bool exact, const solve 
     }
 }
 
-// R rows of output, `count` q of each, from their phases' taps. Sums of one row alone would wait for each other.
+// R rows of output, `count` q of each, from their phases' taps. The sums of a single row would wait for each other.
 INLINE void rows_run(const int R, const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
                     pitch next, int64_t q_column, int64_t count, int64_t pixels, vec bias, elem *out) {
     int64_t q = 0;
@@ -369,7 +369,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                 for (int64_t k = 0; k < w.count; k++)
                     ordered[i * w.count + k] = weights[(h.k + i * h.k_step) * K[2] + w.k + k * w.k_step];
             for (int64_t class = 0; class < rows_of.step; class++) {
-                // The last rows end where the block ends, those before them notwithstanding.
+                // The last rows end with the block, overlapping those before.
                 const int64_t members = (end - q_row - class + rows_of.step - 1) / rows_of.step;
                 for (int64_t i = 0; i < members; i += kind->rows) {
                     i = min(i, members - kind->rows);
@@ -398,7 +398,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
         const pitch next = {s->axes[1].in_step * c->row, s->axes[1].out_step * s->out_x[1]};
         const int64_t at_once = non_finite || end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
         for (int64_t row = q_row; row < end; row += at_once) {
-            // The last rows end where the block ends, those before them notwithstanding.
+            // The last rows end with the block, overlapping those before.
             row = min(row, end - at_once);
             (non_finite ? row_exact : at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, row,
                                                                         next, q_column, columns, pixels, bias,
@@ -443,7 +443,7 @@ INLINE void place_run(const int KH, const int KW, const int R, const solve *s, c
 
 static void place_block(const solve *s, const plan *c, const elem *in, const taps *d, const float *weights, vec bias,
                         elem *out, int64_t q_row, int64_t q_column, float *ordered) {
-    // Planes follow each other: what is read and written soon.
+    // Planes follow each other: prefetches what is read and written soon.
     const bool far = s->problem->N * s->in_n > NEAR;
     const int64_t *K = s->problem->taps, end = min(q_row + c->q[0], s->axes[1].out);
     const taps h = taps_of(s, 1, 0), w = taps_of(s, 2, 0);
@@ -484,7 +484,7 @@ typedef struct width_call {
     char *own;
 } width_call;
 
-// Where in the call a unit is.
+// The position of a unit in the call.
 typedef struct unit {
     int64_t n, g, d, q_row, q_column;
 } unit;
@@ -528,7 +528,7 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
     tap *list = (tap *)(void *)((char *)weights + rounded(volume(p->taps) * 4));
     int64_t *ends = (int64_t *)(void *)(list + volume(p->taps));
     const int64_t all = p->N * p->G * b->units, end = min(all, (task + 1) * b->task_units);
-    int64_t known = -1;  // whose weights are there
+    int64_t known = -1;  // whose weights are packed
     bool non_finite = false;
     unit last = {.q_row = -1};
     int64_t planes = 0;
@@ -666,7 +666,7 @@ typedef struct width_w_call {
     int64_t chunks, chunk_units, channels; // channels of a task
 } width_w_call;
 
-// One tap, the products that have an input alone.
+// One tap, only products with an input in bounds.
 static float width_w_exact(const solve *s, const float *in, int64_t row, const elem *dy, int64_t rows, int64_t count,
                            int64_t y, int64_t x) {
     vec acc = {0};
@@ -741,7 +741,7 @@ static void width_w_task(const void *context, int64_t task, int64_t worker) {
                 prefetch(dy + p->small_n, p->small_c, 0);
             }
             width_w_unit(s, b, rows, &d, dy, u, false, part);
-            // A zero beside the input times Inf or NaN: again, without the zeros.
+            // A zero of the padding times Inf or NaN: recompute without the zeros.
             bool finite = true;
             for (int64_t k = 0; k < K; k++)
                 finite &= !isnan(part[k]);
@@ -799,8 +799,8 @@ void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem 
     opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
 }
 
-// Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88. Those of
-// weights by: 1x9 1.3; not 1x31, 0.92.
+// Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88. Those
+// of weights by: 1x9 1.3; not 1x31, 0.92.
 bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t rows = p->taps[1], columns = p->taps[2], step = lattice_of(&s, 1).in_step;

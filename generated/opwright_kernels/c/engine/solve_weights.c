@@ -21,7 +21,7 @@ int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *problem, int64_t worker
     return columns >= 0 ? columns : OPWRIGHT_NAME(weights_scratch)(&p, workers);
 }
 
-// The rows of its tiles lie side by side: their distance is a literal as it is.
+// The rows of its tiles are contiguous: their distance is a literal already.
 int64_t OPWRIGHT_NAME(w_fixed)(const opwright_problem *problem, int64_t *values) {
     (void)problem, (void)values;
     return OPWRIGHT_NOT_FIXED;

@@ -14,26 +14,27 @@
 //     tile     MR neighbouring words of (kw, channel of big), broadcast, by the vectors: all sums stay in registers
 //              while every run of the block is walked once
 // Big is copied once per block to rows with their width zero-padded: [channel block][n][depth][height][phase][position]
-// [channel]. What no tap meets, with a stride beyond the kernel, is not copied. With dilation and many channels, the
-// taps of an output are walked one by one. With few channels, outputs r, r + phases, ... see every dilation-th input
-// only: they are phase r, and in it the taps of an output are neighbours again. Words are floats or, with
-// OPWRIGHT_PAIRS, two neighbouring outputs' bf16: of small always, and of big where its channels are neighbours or
+// [channel]. Positions that no tap reads, with a stride beyond the kernel, are not copied. With dilation and many
+// channels, the taps of an output are walked one by one. With few channels, outputs r, r + phases, ... see every
+// dilation-th input only: they are phase r, and in it the taps of an output are neighbours again. Words are floats or,
+// with OPWRIGHT_PAIRS, two neighbouring outputs' bf16: of small always, and of big where its channels are neighbours or
 // there is one tap, straight from the tensor; else rows are widened first.
 //
-// Axes without taps are merged to one. Few channels of small, many of big: the two change places. Small groups share a
-// vector of lanes: in place of a broadcast word, each lane gets that of its own group, all picked out of one vector.
+// Axes without taps are merged to one. With few channels of small and many of big, the two are swapped. Small groups
+// share a vector of lanes: instead of a broadcast word, each lane gets that of its own group, all picked from one
+// vector.
 //
-// A padding zero times an Inf or NaN of small would be NaN, where the tap does not exist: when packing meets one, taps
+// A padding zero times an Inf or NaN of small would be NaN, although the tap does not exist: if packing finds one, taps
 // are walked one by one where their input exists.
 //
-// Which terms are added up in which order depends on the problem only; the number of workers decides only which tiles
+// The terms and their order depend only on the problem; the number of workers only decides which tiles
 // share a task. Each chunk has its own dw; these are summed in order.
 //
 // Figures: see engine.h.
 #include "engine.h"
 #include "weights_pack.h"
 
-// Adds a run, to the last one where it goes on there.
+// Adds a run, or extends the last one if it is adjacent.
 INLINE void add_run(run *runs, int64_t *count, run next, int64_t panel_step, int64_t row_step) {
     run *last = runs + *count - 1;
     if (next.count <= 0)
@@ -103,12 +104,12 @@ typedef struct operands {
     float *dw;
     int64_t pitch;
     bool first;
-    ivec lanes;                     // merged groups: of a position's words, which each lane meets first
-    int64_t channels;               // and how many of big one has
+    ivec lanes;                     // merged groups: the first of a position's words for each lane
+    int64_t channels;               // and how many channels of big a group has
 } operands;
 
-// Rows hold words: floats, or pairs of bf16. So does the panel, or OTHER elements. FETCH: whether a panel's later pixels
-// are fetched ahead.
+// Rows hold words: floats, or pairs of bf16. So does the panel, or OTHER elements. FETCH: whether a panel's later
+// pixels are fetched ahead.
 #define TILE(NAME, OTHER, LOAD, WORD, WORDS, ADD, FETCH, MR, NB)                                                       \
     static void NAME##_##MR##x##NB(const operands *t) {                                                                \
         vec sum[MR][NB];                                                                                               \
@@ -186,9 +187,9 @@ TILES(FLOAT_TILE)
 static tile *const tiles[1][MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
 #endif
 
-// Where small stays and a task walks a part of each pixel at a time, which no hardware foresees: 4.2 instead of 6.5 ms,
-// 10 taps of one channel, stride 5, to 512; 16 instead of 48 pixels ahead: 6.3 instead of 5.0, 1x1 112x112 16 -> 96. All
-// tiles with it lose up to 5 %.
+// If small stays in place and a task walks a part of each pixel at a time, which no hardware prefetches: 4.2 instead of
+// 6.5 ms, 10 taps of one channel, stride 5, to 512; 16 instead of 48 pixels ahead: 6.3 instead of 5.0, 1x1 112x112 16
+// -> 96. All tiles with it lose up to 5 %.
 #if defined(OPWRIGHT_F32)
 #define FAR_TILE(MR, NB) TILE(far, float, LOAD_WORDS, float, vec, ADD_FLOATS, true, MR, NB)
 #define FAR_ENTRY(MR, NB) [NB][MR] = far_##MR##x##NB,
@@ -215,7 +216,7 @@ static tile *const merged_tiles[2][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGE
 static tile *const merged_tiles[1][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
 #endif
 
-// Rows of the next tile: as even as there are tiles for. One row alone takes as long as eight.
+// Rows of the next tile: as even as the tile shapes allow. A single row takes as long as eight.
 INLINE int64_t rows_at_once(tile *const *table, int64_t row_limit, int64_t left) {
     const int64_t parts = ceil_div(left, row_limit);
     int64_t rows = ceil_div(left, parts);
@@ -236,7 +237,7 @@ static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], 
         t.lanes[lane] = (int32_t)(min(lane / l->each, l->merged - 1) * t.channels);
     const ivec lanes = t.lanes;
     float *const dw = t.dw;
-    // As even as may be; of many channels, half as many.
+    // As even as possible; with many channels, half as many.
     const int64_t parts = table[min(taps, 3)][t.channels] ? 1 : 2, each = ceil_div(t.channels, parts);
     for (int64_t k = 0, now; k < taps; k += now, t.row += now * t.row_scale) {
         now = min(taps - k, MAX_MERGED_TAPS);
@@ -251,8 +252,8 @@ static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], 
     }
 }
 
-// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, where it goes straight out, as the
-// weights are.
+// dw of `vectors` vectors of lanes: [kd][kh][channel block][kw][channel][lane], or, if it is stored directly, in the
+// layout of the weights.
 static void multiply(const place *o, int64_t vectors, const void *panel, const float *rows, bool non_finite, run *runs,
                      float *dw, bool first) {
     const plan *l = o->l;
@@ -476,8 +477,8 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     finish(&o, v, panel_vectors, dw, c->weights + group * l->merged * l->p.w_g);
 }
 
-// With stride 1 the operands can change places: big[i] meets small[i - k*dilation + pad], a tap of small with the order
-// of taps reversed. Lanes are then big's channels, for which few channels of small are a reason.
+// With stride 1 the operands can be swapped: big[i] meets small[i - k*dilation + pad], a tap of small with the order
+// of taps reversed. Lanes are then big's channels, which is better for few channels of small.
 static bool swaps(const opwright_problem *p) {
     if (p->stride[0] != 1 || p->stride[1] != 1 || p->stride[2] != 1)
         return false;

@@ -16,13 +16,13 @@
 #define EVERY_OTHER_LANE 0, 2, 5, 7
 #endif
 
-// LANES elements `spacing`, the first n of them. Every second one of rows of 14, one by one, made 1x1 of stride 2 take 1.25
-// times as long.
+// The first n of LANES elements, `spacing` apart. Loading every second element of rows of 14 one by one made 1x1 of
+// stride 2 take 1.25 times as long.
 INLINE vec load_spaced(const elem *from, int64_t spacing, int64_t n) {
     if (spacing == 1 || n == 1)
         return n == LANES ? elem_load(from) : elem_load_part(from, n);
     if (spacing == 2) {
-        // The second begins one early: what follows the last element may not be there.
+        // The second load begins one early: the memory after the last element may not exist.
         const int64_t there = 2 * n - 1, behind = there - (LANES - 1);
         const vec first = there >= LANES ? elem_load(from) : elem_load_part(from, there);
         const vec second = behind == LANES ? elem_load(from + LANES - 1)
@@ -62,15 +62,15 @@ INLINE uvec load_halves(const elem *from, int64_t n) {
 }
 #endif
 
-// How two bf16 become a word: an element and the one that lies `other` beyond it, of which `mask` is kept; of the last
-// word, where `half`, only the first. With pairs false, words are floats.
+// How two bf16 form a word: an element and the one `other` after it, masked by `mask`; with `half`, the last
+// word has only the first. With pairs false, words are floats.
 typedef struct words {
     bool pairs, half;
     int64_t other;
     uint32_t mask;
 } words;
 
-// Remembers which lanes hold an Inf or NaN: 0 times it is NaN.
+// Records which lanes contain an Inf or NaN: 0 times it is NaN.
 INLINE void look(vec *seen, vec v, words way) {
 #if OPWRIGHT_PAIRS
     if (way.pairs) {
@@ -90,7 +90,7 @@ INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words way) {
     if (way.pairs && spacing == 2 && way.other == 1)
         return (vec)load_halves(from, 2 * n - way.half);
     if (way.pairs && spacing == 4 && way.other == 2) {
-        // The second begins one early: what follows the last element may not be there.
+        // The second load begins one early: the memory after the last element may not exist.
         const int64_t there = 4 * n - 1 - 2 * way.half;
         const uvec first = load_halves(from, there) & 0xffffu;
         const uvec second = load_halves(from + 2 * LANES - 1, there - 2 * LANES + 1) >> 16;
@@ -134,8 +134,8 @@ INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, i
 }
 #endif
 
-// LANES pixels of two to four channels, side by side. A pixel is stored with what follows its channels, the next one
-// upon that.
+// LANES contiguous pixels of two to four channels. A pixel is stored together with what follows its channels, which the
+// next one overwrites.
 INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words way, vec seen[4]) {
     vec v[4];
     UNROLL for (int i = 0; i < 4; i++) {
@@ -176,7 +176,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
             vec_store_part(to + i, v, all - i);
         }
     } else if (c == 1 && fill <= LANES) {
-        // A vector of what a look finds would go to memory and back for each pixel above: 20 cycles.
+        // A vector of search results would go to memory and back for each pixel above: 20 cycles.
         const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
         if (channels == LANES)
             for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
@@ -197,8 +197,8 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
                 vec_store_part(to, v, fill);
             }
     } else if (c == 1) {
-        // Two strips on, both pixels of a pair, to L2: half a strip on, one of them, took 7.2 instead of 5.7 ms, 1x1 56x56
-        // 64 -> 256, bf16.
+        // Prefetches both pixels of a pair two strips ahead to L2: one of them half a strip ahead took 7.2 instead of
+        // 5.7 ms, 1x1 56x56 64 -> 256, bf16.
         const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
         for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
             int64_t i = 0;
@@ -315,7 +315,7 @@ static void gather(float *to, const float *from, int64_t spacing, int64_t count,
         memcpy(to + i * n, from + i * spacing, (size_t)n * sizeof *to);
 }
 
-// One task's place in the problem, and the block it is at.
+// One task's part of the problem, and its current block.
 typedef struct place {
     const plan *l;
     const elem *big, *small;
@@ -353,7 +353,7 @@ static void locate(place *o, int64_t block) {
     }
 }
 
-// Where row h of a block is: those that one tap meets are neighbours, so that their runs are one where rows are full.
+// The position of row h of a block: rows of one tap are adjacent, so that full rows form one run.
 INLINE int64_t row_place(const plan *l, int64_t h) {
     return l->step[1] == 1 ? h : h % l->step[1] * (l->height / l->step[1]) + h / l->step[1];
 }
@@ -368,7 +368,7 @@ INLINE void row_inside(const place *o, int64_t r, int64_t *first, int64_t *end, 
     *end = max(*first, min(*positions, floor_div(p->big[2] - 1 - begin, unit) + 1));
 }
 
-// Whether zeros stand for input that does not exist.
+// Whether zeros replace out-of-bounds input.
 static bool pads(const place *o) {
     for (int64_t r = 0; r < min(o->l->phases, o->size[3]); r++) {
         int64_t first, end, positions;
@@ -488,7 +488,7 @@ static void pack_rows(const place *o, float *rows) {
                             continue;
                         }
 #endif
-                        // Where positions are left out, each output's are a stretch of their own.
+                        // If positions are left out, each output's are separate.
                         const bool whole = l->jump == l->step[2];
                         for (int64_t i = 0; i < (whole ? 1 : outputs); i++) {
                             float *out = to + i * l->jump * width;
@@ -532,7 +532,7 @@ static void pack_outputs(const place *o, int64_t v0, int64_t v1, float *panels, 
         }
 }
 
-// Outputs of a block for the vectors [v0, v1) of channels, those that go together in a panel of their own: [n][depth]
+// Outputs of a block for the vectors [v0, v1) of channels, each set of vectors in a panel of its own: [n][depth]
 // [height][phase][output][lane].
 static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
     const plan *l = o->l;

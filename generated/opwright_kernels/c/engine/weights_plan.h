@@ -19,22 +19,22 @@
 
 // Bounds, in elements unless stated otherwise.
 enum {
-    BLOCK = 128 * 1024,  // rows and panels of one block: with them in L2, dw streams past
-    CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would put all pixels into few sets of L1
+    BLOCK = 128 * 1024,  // rows and panels of one block: they stay in L2 while dw streams
+    CHANNELS = 64,       // neighbours in the row scratch: a longer pitch would map all pixels to few sets of L1
     PART = 512,          // channels of a task
     PART_DW = 256 * 1024, PART_DW_IN_ONE = 64 * 1024,
     CHUNK_DW = 64 * 1024, CHUNKS_DW = 256 * 1024, // private dw: of one chunk, of all
     CHUNKS = 16,
-    TASKS = 4, CHUNK_PIXELS = 1024, MAX_DW = 1024 * 1024, // where few tasks have many pixels: private dw of all
+    TASKS = 4, CHUNK_PIXELS = 1024, MAX_DW = 1024 * 1024, // with few tasks of many pixels: private dw of all
     TASK_MADDS = 1 << 21,
     AHEAD = 48,          // pixels
-    STRIP = 32,          // pixels that go to all panels before the next ones do
+    STRIP = 32,          // pixels that are packed to all panels before the next ones
     STREAM = 256,        // elements that are fetched ahead of a line's copy
-    FULL = 16,           // channels of big from which a tap fills tiles by itself
+    FULL = 16,           // minimum channels of big for a single tap to fill tiles
     FAR = 512,           // positions
     STAYS_ROWS = 16,
     LINE = 64,           // bytes
-    AHEAD_LINES = 4,     // of weights that are written, one stream for each channel: the hardware follows few
+    AHEAD_LINES = 4,     // of weights that are written, one stream for each channel: the hardware tracks few streams
 };
 
 typedef struct plan {
@@ -43,7 +43,7 @@ typedef struct plan {
     int64_t phases, positions;     // of the last axis: see pack_rows
     int64_t pace;                  // inputs from position to position of a row
     int64_t hop, reach;            // positions from tap to tap, and of all taps of an output
-    int64_t jump;                  // positions from output to output of a row: step, less what no tap meets
+    int64_t jump;                  // positions from output to output of a row: step, minus positions that no tap reads
     int64_t odd;                   // positions that follow a phase for the half pair at its end
     bool tight;                    // no input is read twice: rows hold pairs side by side as the panel does
     int64_t box[4], boxes[4], blocks;
@@ -58,7 +58,7 @@ typedef struct plan {
     bool in_one;                   // the whole reduction is one block: each group of lanes is written at once
     bool straight;                 // and its sums go straight to the weights
     bool lines;                    // phases are copied from whole lines
-    bool stays;                    // small is used where it is, not packed
+    bool stays;                    // small is used in place, not packed
     int64_t floats[4], runs;       // scratch of a worker: rows, panel, dw, line
 } plan;
 
@@ -68,12 +68,12 @@ typedef struct run {
     int64_t panel, row, count;
 } run;
 
-// Rows divide by strides and phases, which are 1 as a rule: a division takes as long as 20 additions.
+// Rows divide by strides and phases, which are usually 1: a division takes as long as 20 additions.
 INLINE int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a / b : -((b - 1 - a) / b); }
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// Parts of at most `limit` out of `all`, as even as multiples of `of` allow.
+// The size of parts of `all`, at most `limit`, as even as multiples of `of` allow.
 static int64_t even(int64_t all, int64_t limit, int64_t of) {
     const int64_t parts = ceil_div(all, limit);
     return max(1, round_up(ceil_div(all, max(parts, 1)), of));
@@ -120,9 +120,9 @@ static opwright_problem folded(opwright_problem p) {
     return p;
 }
 
-// The same problem, its rows along the columns of planes where these are narrow and taps lie above each other: 9.4 instead
-// of 11.3 ms, 5x1 over 16x182x5, bf16. Where pixels of rows are neighbours, those of columns are picked one by one, which
-// pays for the narrowest only.
+// The same problem, its rows along the columns of planes where these are narrow and taps lie above each other: 9.4
+// instead of 11.3 ms, 5x1 over 16x182x5, bf16. Where pixels of rows are neighbours, those of columns are picked one by
+// one, which pays for the narrowest only.
 static opwright_problem turned(opwright_problem p) {
     const int64_t narrow = p.big_c == 1 && p.small_c == 1 ? LANES - 1 : LANES / 3;
     if (p.taps[2] > 1 || p.taps[1] == 1 || p.small[2] > narrow || p.small[1] <= p.small[2])
@@ -158,7 +158,7 @@ static int64_t parts_of(const plan *l) {
     return l->p.G * ceil_div(l->vectors, l->a_part) * ceil_div(l->p.B, l->b_part);
 }
 
-// Whether sums of one block go straight to the weights.
+// Whether sums of one block are stored to the weights directly.
 static bool straight_out(const plan *l) {
     return l->in_one && l->merged == 1 && sizeof(elem) == sizeof(float) && l->p.w_a == 1 && l->p.A % LANES == 0;
 }
@@ -174,7 +174,7 @@ static void split_parts(plan *l, int64_t workers, int64_t pixels) {
         const int64_t dw = taps * l->b_part * LANES;
         const bool spread = workers == 1 || p->G * a_parts * b_parts * l->chunks >= 2 * workers ||
                             dw * l->a_part * (pixels / l->chunks) < TASK_MADDS;
-        // Of one block, dw is that of the lanes that go together, and only where it does not go straight out.
+        // With one block, dw covers the lanes of one set, and only if it is not stored directly.
         const bool small = l->in_one ? straight || dw * min(l->a_part, l->panel_vectors) <= PART_DW_IN_ONE
                                      : dw * l->a_part <= PART_DW;
         if (spread && small)
@@ -214,7 +214,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)
     // Elsewhere a task reads a part of each pixel only, many times: 128 instead of 144 GFLOP/s, 1x1 56x56 64 -> 256.
     // (Looked at for Inf first, so that it may stay beside padding: 3.8 instead of 3.1 ms, 3 -> 32, 3x3 stride 2.)
-    // Halves have tiles of even widths only: each tile widens them anew, which few rows pay for.
+    // Halves have tiles of even widths only: each tile widens them again, which few rows pay for.
     const bool few_rows = taps * p->B <= STAYS_ROWS;
     l.stays = unpadded(p) && p->small_c == 1 && p->A % LANES == 0 && l.groups % l.merged == 0 && l.phases == 1 &&
               (HALVES ? few_rows && l.vectors % 2 == 0 && l.merged == 1

@@ -2,37 +2,37 @@
 //
 // Weights are packed to panels of 1 to 4 vectors, `[group][panel][tap][reduced channel][lane]`, taps in the order of
 // the phases of phases.h. A task is a block of output rows and columns of one image and group, in steps of some rows. A
-// step's rows of input are copied to scratch, but for those that the step before has left there, as
-// `[plane][row][column][channel]` with zeros where there is no input, or read in place where nothing has to be changed.
-// Then panels outermost, rows, phases, tiles. Planes and rows of taps that fall outside are left out of the runs, so
-// padding there costs nothing. Zeros beside a row's ends are multiplied; where that gives NaN (an Inf or NaN among the
-// weights) the pixel is recomputed with in-bounds taps.
+// step's rows of input are copied to scratch, except those that the previous step left there, as
+// `[plane][row][column][channel]` with zeros where there is no input, or read in place if nothing has to be changed.
+// The loops are panels, rows, phases, tiles. Out-of-bounds planes and rows of taps are left out of the runs, so
+// padding there costs nothing. Zeros beyond a row's ends are multiplied; if that gives NaN (an Inf or NaN among the
+// weights), the pixel is recomputed with in-bounds taps.
 //
-// Interleaved rows run across those in memory, which are short and have no taps. They are copied and finished in one
-// pass, in memory order. So are rows that are contiguous in a plane and shorter than a vector: 49
+// Interleaved rows cross the rows in memory, which are short and have no taps. They are copied and finished in one
+// pass, in memory order. So are rows that are contiguous in a plane and shorter than a vector: the 49
 // pixels of 7x7 are 4 squares to transpose, not 7.
 //
-// Pairs of bf16 would be half empty where channels are few and odd. There the channels of all taps of a row, neighbours
-// in memory, are one line of elements which pairs divide: 27 products of a 3x3 kernel and 3 channels are 15 pairs, not
-// 18, and the input is copied unchanged. The second half of the last pair is multiplied by a weight of zero: blocks of
-// input that contain Inf or NaN are checked pixel by pixel.
+// Pairs of bf16 would be half empty if channels are few and odd. Then the channels of all taps of a row, adjacent in
+// memory, form one line of elements, which is split into pairs: 27 products of a 3x3 kernel and 3 channels are 15
+// pairs, not 18, and the input is copied unchanged. The second half of the last pair is multiplied by a weight of zero;
+// blocks of input that contain Inf or NaN are checked pixel by pixel.
 //
-// One to four channels beyond whole vectors would leave most of one empty. Theirs are sums over lanes of reduced channels
-// instead, added up at the end: 33 channels of 5x5 110, now 179 GFLOP/s.
+// One to four channels beyond whole vectors would leave most of a vector empty. They are summed over lanes of reduced
+// channels instead, with one horizontal sum at the end: 33 channels of 5x5 110 -> 179 GFLOP/s.
 //
 // Groups of a few channels share a vector of outputs. Their input is copied side by side, so that each lane finds its
-// group's scalar in the same vector: 32 groups of 8 channels, 56x56, f32 48 and now 92 GFLOP/s, bf16 75 and 164.
+// group's scalar in the same vector: 32 groups of 8 channels, 56x56, f32 48 -> 92 GFLOP/s, bf16 75 -> 164.
 //
-// Where a row has so many channels that few rows fit, and weights are many, a step takes a chunk of the channels after the
-// other, for more rows, and its sums wait in scratch. That takes rows without zeros beside them.
+// If a row has so many channels that few rows fit, and there are many weights, a step processes the channels in chunks,
+// for more rows, and keeps its sums in scratch. This requires rows without zeros beside them.
 //
-// Small planes of many images have images for columns: a tile is one pixel of some images, all of which meet the same taps,
-// so that nothing is spent on padding and a row of 4 pixels fills a tile. All input is copied first, as
-// `[row][column][image][channel]`, and a task is a share of the panels, which it packs. 16 images of 512 channels, 3x3, f32:
-// 7x7 168 and now 186 GFLOP/s, 14x14 196 and 207, bf16 332 and 368, 377 and 411; 4x4 of stride 2 over 8x8 130 and 186.
+// Small planes of many images use images as columns: a tile is one pixel of several images, all with the same taps, so
+// padding costs nothing and a row of 4 pixels fills a tile. All input is copied first, as
+// `[row][column][image][channel]`, and a task is a share of the panels, which it packs. 16 images of 512 channels, 3x3,
+// f32: 7x7 168 -> 186 GFLOP/s, 14x14 196 -> 207, bf16 332 -> 368, 377 -> 411; 4x4 of stride 2 over 8x8 130 -> 186.
 //
-// Where few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads where
-// they are. So it is where weights are many and the input is little: all of that is copied first, for all tasks.
+// If few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads in
+// place. The same holds for many weights and little input: all input is copied first, for all tasks.
 //
 // Figures: see engine.h.
 
@@ -56,7 +56,7 @@ typedef struct block {
     const unit *base;
     int64_t plane_step, row_step, row_divisor, low_row, low_column;
     int64_t first_slot, slots;
-    int64_t fresh; // the first row that is not there yet
+    int64_t fresh; // the first row not copied yet
     int64_t part, parts; // of the rows to copy
     bool non_finite;     // an Inf or NaN has been copied
     int64_t first_channel, last_channel; // reduced, in units: the chunk
@@ -77,7 +77,7 @@ static void place_input(block *b, bool first, bool copy) {
     solve own = p->s;
     own.reduced = min(own.reduced - b->first_channel * UNIT_CHANNELS, p->chunk * UNIT_CHANNELS);
     const solve *s = &own;
-    // Groups that share a vector whose channels all lie in it as they lie in memory.
+    // Whether groups share a vector and its channels have the order of memory.
     const bool alike = VECTORS_PICK && p->channels == p->picked && s->reduced % UNIT_CHANNELS == 0 &&
                        groups_of(p, b->group) == p->shared_groups;
     if (p->shared_groups > 1 && alike)
@@ -214,15 +214,15 @@ typedef struct stretch {
     bool added;       // `out` are sums that the bias is read from
 } stretch;
 
-// All of `o` stays but where a tile is. (Copies of it would wait for the stores of its parts: 30 cycles each.)
-// Rejected: hints for the pixels of the next tile before each one, where the input is read in place: f32 of 1x1 0.93 to
-// 0.98 times as fast, 570x570 0.99; bf16 1.0 to 1.04.
+// Of `o` only the place of a tile changes. (Copies of it would wait for the stores of its parts: 30 cycles each.)
+// Rejected: prefetching the pixels of the next tile before each one, where the input is read in place: f32 of 1x1 0.93
+// to 0.98 times as fast, 570x570 0.99; bf16 1.0 to 1.04.
 static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
     const float *bias = o->bias;
     if (o->run_count == 0 && s->added)
         return;
     if (s->rest > 0) {
-        // The last tile does some pixels again.
+        // The last tile recomputes some pixels.
         const int64_t rows = q1 - q0 < MAX_SUMS ? 1 : MAX_SUMS;
         for (int64_t q = q0; q < q1; q += rows) {
             const int64_t at = min(q, q1 - rows);
@@ -248,7 +248,7 @@ static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
 }
 
 #if OPWRIGHT_PAIRS
-// Output q by single products, for only whole pairs of a line have runs.
+// Output q by single products, because only whole pairs of a line have runs.
 static void again_by_halves(const plan *p, const operands *o, const stretch *s, int64_t q, int64_t first, int64_t last) {
     for (int64_t v = 0; v < s->width; v++) {
         vec sum = {0};
@@ -266,7 +266,7 @@ static void again_by_halves(const plan *p, const operands *o, const stretch *s, 
 }
 #endif
 
-// Lanes of output q in which a vector holds a NaN.
+// Lanes of output q in which a vector contains a NaN.
 INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
     uvec nan = {0};
     for (int64_t v = 0; v < s->width; v++) {
@@ -277,14 +277,14 @@ INLINE uvec nan_at(const operands *o, const stretch *s, int64_t q) {
     return nan;
 }
 
-// Outputs [q0, q1), which have taps beyond the row's ends: those that multiplied a zero beyond them by an Inf or a NaN are
+// Outputs [q0, q1) with taps beyond the row's ends: those that multiplied a zero there by an Inf or a NaN are
 // recomputed with in-bounds taps.
 static void again_where_nan(const block *b, operands *o, const stretch *s, const phase *rows, int64_t row_q,
                             const phase *columns, int64_t q0, int64_t q1) {
     uvec any = {0};
     for (int64_t q = q0; q < q1; q++)
         any |= nan_at(o, s, q);
-    if (!uvec_any(any)) // once for all, as it nearly always is
+    if (!uvec_any(any)) // one check for all outputs, which nearly always suffices
         return;
     for (int64_t q = q0; q < q1; q++) {
         if (!uvec_any(nan_at(o, s, q)))
@@ -319,7 +319,7 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     const stretch s = {base, o->scalar_row, row_out, width, p->shared_groups > 1, o->lane_step > 0 ? p->rest : 0,
                        before && b->last_channel < p->channels};
     if (far_dilated(w)) {
-        // Neighbours that reach the same inputs are a stretch of their own, without zeros.
+        // Neighbours that reach the same inputs are processed separately, without zeros.
         for (int64_t q = q0, end; q < q1; q = end) {
             int64_t first, last, next_first, next_last;
             reach(w, columns, q, &first, &last);
@@ -333,7 +333,7 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
         }
         return;
     }
-    // Outputs all of whose taps lie beyond the row's ends have no terms.
+    // Outputs whose taps all lie beyond the row's ends have no terms.
     const int64_t absent = -columns->offset - (columns->taps - 1) * w->offset_step, last = w->in - 1 - columns->offset;
     const int64_t first_with_taps = min(q1, max(q0, absent > 0 ? over(absent + w->in_step - 1, w->in_step) : 0));
     const int64_t past = max(first_with_taps, min(q1, last < 0 ? 0 : over(last, w->in_step) + 1));
@@ -348,7 +348,7 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
     const int64_t outside = max(inside, room < 0 ? 0 : over(room, w->in_step) + 1);
     if (columns->taps == 0 || p->chunks > 1) // of which none is padded
         return;
-    if (b->non_finite) { // they are looked for in lines only
+    if (b->non_finite) { // only lines are searched for them
         again_where_nan(b, o, &s, rows, row_q, columns, q0, q1);
         return;
     }
@@ -399,7 +399,7 @@ static void finish_stacked(const block *b, int64_t panel) {
                        s->out_x[1], contiguous ? planes * rows : rows, min(width * LANES, s->lanes - first));
 }
 
-// All rows of the buffer, `[row][column][lane]`, whose pixels the output has in turns.
+// All rows of the buffer, `[row][column][lane]`, whose pixels alternate in the output.
 static void finish_interleaved(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t width) {
     const solve *s = &b->c->p.s;
     const int64_t pitch = width * LANES, rows = s->axes[1].out, pixels = columns * rows;
@@ -436,8 +436,8 @@ INLINE vec either(uvec which, vec a, vec b) {
     return a;
 }
 
-// Of neighbouring outputs of one channel those of [x, end): the first `columns` from the columns with taps, `alone` where
-// there are none, and behind.
+// Outputs [x, end) of one channel: the first `columns` come from the columns with taps; `alone` is stored between
+// and after them.
 INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, sum_cell *to, int64_t x, int64_t end,
                         bool streamed) {
     const int64_t step = c->p.s.axes[2].out_step, with_taps = c->p.with_taps;
@@ -466,7 +466,7 @@ INLINE void spread_part(const call *c, const float *from, int64_t columns, vec a
         sum_store_part(to + x, alone, end - x);
 }
 
-// All `total` of them. Only whole lines go past the caches.
+// All `total` of them. Only whole lines are stored past the caches.
 static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, sum_cell *to) {
     enum { LINE = 64 / sizeof(sum_cell) };
     const int64_t head = c->streamed ? min(total, -(int64_t)((uintptr_t)to / sizeof(sum_cell)) & (LINE - 1)) : 0;
@@ -476,8 +476,8 @@ static void spread_line(const call *c, const float *from, int64_t columns, int64
     spread_part(c, from, columns, alone, to, past, total, false);
 }
 
-// `with_taps` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias between, and
-// `empty` rows of bias behind.
+// `with_taps` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias
+// between, and `empty` rows of bias behind.
 static void finish_spread(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
                           int64_t with_taps, int64_t empty) {
     const plan *p = &b->c->p;
@@ -508,8 +508,8 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const int64_t width = panel_width(p, panel), first = panel_first(p, panel) * LANES;
     const bool rest = is_rest(p, panel);
     const int64_t lanes = min(width * LANES, groups_of(p, b->group) * s->lanes - first);
-    // Rejected: the full ones of panels of which the last is not full store to the output, 56 channels f32 0.89 times as
-    // fast, bf16 1.06 times.
+    // Rejected: full panels store to the output directly although the last panel is not full: 56 channels f32 0.89
+    // times as fast, bf16 1.06 times.
     operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
                   .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES};
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
@@ -522,7 +522,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const bool begun = b->first_channel > 0, done = b->last_channel == p->channels;
     int64_t buffered_rows = 0; // rows in the buffer
     float *sums = b->sums + (panel - b->first_panel) * p->panel_sums - column_first * width * LANES;
-    int64_t spread = 0; // the first row that is not in the output yet
+    int64_t spread = 0; // the first row not stored to the output yet
     for (int64_t q = first_q; q < end; q += p->spacing)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++, sums += pitch) {
             const int64_t row = q * h->out_step + r;
@@ -531,15 +531,15 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
             const phase rows = phase_of(h, r, s->backward);
             sum_cell *out = image + row * s->out_x[1];
             const bool with_taps = !p->spread || row_has_taps(b, row);
-            // What is finished later starts at the buffer's first column.
+            // Rows that are finished later start at the buffer's first column.
             const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : buffered_rows;
             void *to = !done       ? sums
                        : p->direct ? (void *)out
                                    : b->buffer + before * pitch - b->column0 * p->with_taps * width * LANES;
             const int64_t pixel_out = p->direct && done ? s->out_x[2] : width * LANES;
             o.elements = p->direct && done, o.streamed = b->c->streamed && p->direct && done;
-            // Lines of many planes, which the hardware does not see coming: finishing 320 channels to 1280 of 7x7 took 3 times
-            // as long without a hint.
+            // Lines of many planes, which the hardware does not prefetch: without a software prefetch, finishing 320
+            // channels to 1280 of 7x7 took 3 times as long.
             if (done && !p->direct && !p->stacked && !p->spread && s->out_x[2] == 1)
                 for (int64_t l = 0; l < lanes; l++)
                     for (int64_t x = column_first; x < column_last; x += 64 / (int64_t)sizeof(elem))
@@ -580,8 +580,8 @@ static block block_of(const call *c, int64_t worker) {
     return b;
 }
 
-// Whether there is one. Blocks share the rows evenly, and so do threads: 56 rows in blocks of 6 at the most are 28 for each
-// of two, not 30 and 26.
+// Whether there is one. Blocks and threads share the rows evenly: 56 rows in blocks of at most 6 are 28 for each
+// of two threads, not 30 and 26.
 static bool place_block(block *b, int64_t n, int64_t group, int64_t plane, int64_t row_block, int64_t step,
                         int64_t column_block) {
     const plan *p = &b->c->p;
@@ -606,7 +606,7 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
     block b = block_of(c, worker);
     const int64_t share = task % p->groups_of_panels;
     task /= p->groups_of_panels;
-    // Groups that share a vector share cache lines with the next ones, too.
+    // Groups that share a vector also share cache lines with the next ones.
     const int64_t near = p->shared_groups > 1 ? p->groups : 1, group = task % near;
     task /= near;
     const int64_t column_block = task % p->column_blocks;

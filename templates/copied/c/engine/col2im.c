@@ -1,17 +1,18 @@
-// y and x of few output channels whose inputs are as dense as they: products first, sums after (known as col2im).
+// y and x for few output channels with equally dense inputs: products first, sums afterwards (known as col2im).
 //
 // A tile over columns has a row for each output channel, too few for its registers. Here all taps of a kernel's row are
-// its rows, too: a product without taps gives what every input adds to the outputs around it, and every output is then
-// the sum of what its taps have. A product costs a store and a load more, little against a sum of many channels.
+// its rows, too: a product without taps gives the contribution of every input to the outputs around it, and every
+// output is then the sum over its taps. A product costs one more store and load, little compared with a sum of many
+// channels.
 //
-// Weights are packed `[group][tap][output channel][reduced channel]`, taps in the order of phases.h. A task is a block of
-// rows and columns of one plane of output. For each tap in depth it copies the input as `[reduced channel][row][column]`,
-// without padding and one row after the other, for no tap has to know where they end; multiplies for each tap in height
-// the rows that this tap meets; then sums and stores row by row. Products outside the tensor are not made, or left out
-// of the sums, so no zero is ever multiplied.
+// Weights are packed `[group][tap][output channel][reduced channel]`, taps in the order of phases.h. A task is a block
+// of rows and columns of one plane of output. For each tap in depth it copies the input as `[reduced
+// channel][row][column]`, without padding and one row after the other, because taps need not know where rows end;
+// multiplies for each tap in height the rows that this tap meets; then sums and stores row by row. Products outside the
+// tensor are not computed, or left out of the sums, so no zero is ever multiplied.
 //
-// Where pixels are long lines of channels, a product is a sum over lanes of the input as it lies, added up at the end:
-// neither copied nor transposed. 512 channels to 1, 10 taps, f32 NXC: 5.9 -> 3.3 ms.
+// If pixels are long lines of channels, a product is a sum over lanes of the input in place, with a horizontal sum at
+// the end: neither copied nor transposed. 512 channels to 1, 10 taps, f32 NXC: 5.9 -> 3.3 ms.
 //
 // Figures: see engine.h.
 
@@ -24,19 +25,19 @@ enum {
     BLOCK_COLUMNS = 512,     // of the input at most, a few more with taps
     FEWEST_TASKS = 16,
     MAX_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
-    FEWEST_REDUCED = 16,     // with fewer, products cost more than what they save
-    AHEAD_LINES = 8,         // asked for before they are copied,
+    FEWEST_REDUCED = 16,     // with fewer, products cost more than they save
+    AHEAD_LINES = 8,         // prefetched before they are copied,
     AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
-    LONG_SUM = 8 * LANES,    // units of channels from which on products are sums over lanes,
-    SUMMED = 16,             // so many times the products at least: 14 times are 0.95 times as fast, 25 times 1.5 times
+    LONG_SUM = 8 * LANES,    // minimum units of channels for products as sums over lanes,
+    SUMMED = 16,             // and this many times the products: 14 times are 0.95 times as fast, 25 times 1.5 times
     MAX_SUMMED = LANES - 1, // channels of the output then
-    AHEAD_SUMS = 8,          // pixels that are asked for
+    AHEAD_SUMS = 8,          // pixels that are prefetched
 };
 
 typedef struct plan {
     solve s;
     int64_t channels;      // reduced, in units
-    bool in_place;         // the input is read where it is, products are sums over lanes
+    bool in_place;         // the input is read in place, products are sums over lanes
     int64_t row_products;  // of a row of taps
     int64_t weights_pitch; // from the weights of a product to the next
     bool separate_phases;            // the phases of rows have their products one after the other
@@ -48,10 +49,11 @@ typedef struct plan {
     int64_t weights_bytes, positions_bytes, input_bytes, products_bytes, sums_bytes, terms_bytes;
 } plan;
 
-// An odd number of cache lines, with a vector beyond `count`: neighbours share no set of the first-level cache.
+// An odd number of cache lines, with a vector beyond `count`: neighbours map to different sets of the first-level
+// cache.
 static int64_t line_of(int64_t count) { return ((count + LANES + 15) / 16 | 1) * 16; }
 
-// The input's rows, or columns, that outputs [q0, q1) of all phases need and that there are.
+// The existing rows, or columns, of the input that outputs [q0, q1) of all phases need.
 static void needed(const axis *a, bool backward, int64_t q0, int64_t q1, int64_t *low, int64_t *high) {
     span(a, backward, q0, q1, low, high);
     *low = min(max(*low, 0), a->in);
@@ -70,7 +72,8 @@ static void size_block(plan *p) {
     p->line = line_of(in_rows * in_columns);
     p->product_line = line_of(p->rows * in_columns);
     p->input_bytes = p->channels * (p->in_place ? in_rows * in_columns : p->line) * 4;
-    // Of rows of taps: one phase's where the input is one plane, else all that planes add to one after the other.
+    // The number of rows of taps: one phase's if the input is one plane, else all, to which planes add one after the
+    // other.
     const int64_t tap_rows = p->separate_phases ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
     p->products_bytes = rounded((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
 }
@@ -120,7 +123,7 @@ static int64_t worker_bytes(const plan *p) {
     return (p->in_place ? 0 : p->input_bytes) + p->products_bytes + p->sums_bytes + p->terms_bytes;
 }
 
-// What a tap adds to a row of outputs: products of the input at column q + shift.
+// The contribution of a tap to a row of outputs: products of the input at column q + shift.
 typedef struct term {
     const float *products; // of q = 0
     int64_t first, last;   // the q that have one
@@ -164,7 +167,7 @@ static void pack_products(const plan *p, const elem *from, int64_t along, int64_
     }
 }
 
-// One group's weights of one output channel, along its taps where these are neighbours.
+// One group's weights of one output channel, along its taps if these are contiguous.
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
@@ -234,7 +237,7 @@ static void copy_pixels(const plan *p, const elem *from, int64_t count, unit *to
         }
 }
 
-// Where the rows of input that the block needs begin in one plane.
+// The start of the rows of input that the block needs in one plane.
 static const elem *input_at(const block *b, int64_t depth_tap) {
     const solve *s = &b->c->p.s;
     const axis *d = &s->axes[0];
@@ -284,7 +287,7 @@ static void multiply(const plan *p, const unit *weights, const unit *input, int6
     }
 }
 
-// The same of `count` pixels side by side as they lie. What a tile stores beyond its pixels the next one stores again.
+// The same of `count` contiguous pixels in place. The next tile overwrites what a tile stores beyond its pixels.
 static void multiply_lines(const plan *p, const unit *weights, const unit *input, int64_t count, float *products) {
     const float zeros[LANES] = {0};
     const run all = {0, 0, p->channels};
@@ -348,8 +351,8 @@ static int64_t list_terms(const block *b, int64_t row_q, const phase *rows, cons
             for (int64_t tw = 0; tw < columns->taps; tw++) {
                 const int64_t shift = b->column0 + columns->offset + tw * w->offset_step;
                 const int64_t product = product_of(p, td, rows, th) + (columns->position + tw) * s->lanes;
-                // In one sum: with the offset in a variable, 1 or 2 channels of output take up to 1.15 times as long
-                // (gcc 12, AMD Zen 5).
+                // In one expression: with the offset in a variable, 1 or 2 channels of output take up to 1.15 times as
+                // long (gcc 12, AMD Zen 5).
                 const float *row = b->products + product * p->product_line + (row_q - b->row0) * width + shift
                                    - b->low_column;
                 b->terms[count++] = (term){row, -shift, w->in - shift};
@@ -376,7 +379,7 @@ static void sum_row(const block *b, int64_t row_q, const phase *rows, sum_cell *
             add_terms(b, terms, l * p->product_line, count, bias, b->sums + (r * s->lanes + l) * p->sum_line);
         }
     }
-    // Outputs that are neighbours in memory lie in turns.
+    // Outputs that are adjacent in memory alternate between phases.
     const int64_t total = min(w->out, b->column1 * step) - b->column0 * step;
     out += b->column0 * step * s->out_x[2];
     if (channels_in_turns(s)) {

@@ -1,23 +1,23 @@
 // y and x over width lanes: the vectors are neighbouring columns of output, the scalars weights.
 //
-// For outputs of few channels, where channel lanes would stay empty, and for products without taps in a layout whose
-// columns are contiguous, which needs no transposition at all. A vector holds LANES outputs of one phase of phases.h;
+// For outputs of few channels, for which channel lanes would stay empty, and for products without taps in a layout with
+// contiguous columns, which needs no transposition. A vector holds LANES outputs of one phase of phases.h;
 // the rows of a tile are output channels or, where there are fewer channels than phases, phases that reach the same
 // inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
-// row]` where the taps of a row are more than the channels; input is copied `[plane][row][column % step][channel]
-// [column / step]`, a row when the first row of output needs it and over one that none needs any more, or read in
-// place. A task is a block of rows and columns of one image and group, and where these are few a share of its output
+// row]` if a row has more taps than channels; input is copied `[plane][row][column % step][channel]
+// [column / step]`, a row when the first row of output needs it and over one that is no longer needed, or read in
+// place. A task is a block of rows and columns of one image and group, and if these are few a share of its output
 // channels. Loop order: rows, phases, groups of tile rows, columns.
 //
-// Brief sums to many channels in rows side by side cost less than to store them and than to list their runs. All input of
-// a block is copied first, steps are listed once for all rows that have all taps, and rows are innermost: what is stored
-// follows what was. Weights that hold an Inf or NaN are left to channel lanes where zeros would meet them. 3 channels of
+// Short sums to many channels in contiguous rows cost less than storing them and listing their runs. All input of
+// a block is copied first, steps are listed once for all rows with all taps, and rows are innermost, so that stores are
+// sequential. Weights with an Inf or NaN use channel lanes if they would be multiplied by padding. 3 channels of
 // 3x3 to 256, f32 48x48: 1.7 times as fast as over channels, bf16 2 times.
 //
-// Rejected: columns of all images as one row, for 1x1 over 7x7 and 14x14, gathered first: 320 channels to 1280 f32 0.92 to
-// 0.96 times as fast, bf16 0.95 to 1.0, 512 to 2048 0.97 to 1.03.
+// Rejected: columns of all images as one row, for 1x1 over 7x7 and 14x14, gathered first: 320 channels to 1280 f32 0.92
+// to 0.96 times as fast, bf16 0.95 to 1.0, 512 to 2048 0.97 to 1.03.
 //
-// Elsewhere, zeros beside a row's ends are multiplied. Where that gives NaN the pixel is recomputed with in-bounds taps.
+// Elsewhere, zeros beyond a row's ends are multiplied. If that gives NaN, the pixel is recomputed with in-bounds taps.
 //
 // Figures: see engine.h.
 
@@ -27,22 +27,22 @@
 enum {
     BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
-    MAX_STEP = 8,           // up to which columns are sorted by remainder in registers
-    AHEAD_PIXELS = 64,       // asked for before they are copied,
+    MAX_STEP = 8,           // maximum stride at which columns are sorted by remainder in registers
+    AHEAD_PIXELS = 64,       // prefetched before they are copied,
     AHEAD_LINES = 8,         // and so many units of lines of channels
-    BLOCK_VECTORS = 32,      // of a row that a block is wide at most
+    BLOCK_VECTORS = 32,      // maximum width of a block
     MIN_STRIDED = 4,       // reduced channels
-    BRIEF_STEPS = 112,       // of a sum, up to which it is brief,
-    BRIEF_TASKS = 16,        // and so many tasks are wanted
+    BRIEF_STEPS = 112,       // maximum terms of a short sum,
+    BRIEF_TASKS = 16,        // and the wanted number of tasks
     SHARED_LANES = 32,       // fewer are not a task: each one copies the input
-    SHARED_COLUMNS = 256,    // in all: products of more are left to channel lanes where these suit
+    SHARED_COLUMNS = 256,    // in total: products of more use channel lanes where these suit
 };
 
 typedef struct plan {
     solve s;
     int64_t channels; // reduced, in units
     bool phases;      // rows of a tile are phases
-    bool in_turns;    // they are not, and a row of output has those of all of them in turns
+    bool in_turns;    // they are not, and a row of output alternates between phases
     bool along_taps;  // runs go along the taps of a row, not along the channels
     bool brief;       // a tile's sums are steps, not runs, and its rows of output follow each other
     bool streamed;    // the output is stored past the caches, where it is aligned
@@ -77,16 +77,16 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->phases = w->out_step > s->lanes;
     p->in_turns = !p->phases && w->out_step > 1 && s->out_x[2] == 1;
     const int64_t taps = d->taps * h->taps * w->taps;
-    // Whole units side by side are rows of scalars as they are.
+    // Contiguous whole units are rows of scalars already.
     p->in_place = taps == 1 && sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->w_reduced == 1 &&
                   s->reduced % UNIT_CHANNELS == 0 && s->w_lane % UNIT_CHANNELS == 0 &&
                   problem->w_g % UNIT_CHANNELS == 0;
-    // Where the last vectors, which end with the row, are few.
+    // If the last vectors, which end with the row, are few.
     const int64_t brief_columns = ceil_div(w->out, LANES) * LANES;
     p->brief = taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MAX_STEP_ROWS && s->out_x[2] == 1 &&
                h->out_step == 1 && w->out_step == 1 && w->out >= LANES && 4 * w->out >= 3 * brief_columns;
     p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
-    // Rows of a tile whose distance is near a multiple of 4 KiB would share few sets of the first-level cache.
+    // Rows of a tile whose distance is near a multiple of 4 KiB would map to few sets of the first-level cache.
     const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
     p->channel_space = p->channels + (p->along_taps || p->brief || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
     p->weights_pitch = p->in_place ? s->w_lane / UNIT_CHANNELS : taps * p->channel_space;
@@ -108,7 +108,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->column_blocks = ceil_div(row_count, p->columns);
     p->columns = min(p->columns, ceil_div(ceil_div(row_count, p->column_blocks), LANES) * LANES);
     p->column_blocks = ceil_div(row_count, p->columns);
-    // Nor one of less than a vector, where tiles are one wide at least.
+    // Nor one narrower than a vector, because tiles are at least one vector wide.
     for (; p->brief && w->out - (p->column_blocks - 1) * p->columns < LANES; p->column_blocks = ceil_div(w->out, p->columns))
         p->columns += LANES;
     widen_rows(p, backward);
@@ -159,8 +159,8 @@ typedef struct call {
     ivec turns[MAX_INTERLEAVED]; // lanes of the channels of a pixel, or of the phases of a row
 } call;
 
-// Where the weights of a tap begin in a row of scalars, and how far apart its channels are. Along taps, those of one
-// class of columns lie together, channels outside of them.
+// The start of a tap's weights in a row of scalars, and the distance of its channels. Along taps, those of one
+// class of columns are contiguous, with channels as the outer axis.
 static void place_tap(const plan *p, int64_t position, int64_t tap, int64_t *begin, int64_t *step) {
     const axis *w = &p->s.axes[2];
     *begin = position * p->channel_space, *step = 1;
@@ -196,7 +196,7 @@ static void pack_taps(const call *c, const elem *from, unit *to) {
     }
 }
 
-// Weights as rows of scalars, LANES output channels a task: read along whatever is contiguous.
+// Weights as rows of scalars, LANES output channels per task, read along the contiguous axis.
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
@@ -255,7 +255,7 @@ typedef struct block {
     int64_t depth_first, depth_last;
     const unit *base;
     int64_t plane_step, row_step, low_column;
-    // What is copied, or asked for: rows before placed_row are there.
+    // The copied or requested rows: rows before placed_row are present.
     const elem *image;
     int64_t first_row; // of a brief block
     int64_t placed_row, placed_column, placed_columns;
@@ -345,7 +345,7 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
     const int64_t step = s->axes[2].in_step, extent = s->axes[2].in;
     if (step == 1 && s->in_x[2] == 1) {
         const int64_t first = min(max(0, -low), count), last = max(first, min(count, extent - low));
-        // Rows are short: whole vectors are stored, zeros behind the last pixels, into what the row has room for.
+        // Rows are short: whole vectors are stored into the row's spare room, with zeros after the last pixels.
         int64_t x = 0;
         for (; x < first; x += LANES)
             vec_store((float *)(void *)(to + x), (vec){0});
@@ -413,7 +413,8 @@ static void place_columns(block *b) {
     b->base = (const unit *)(const void *)b->image;
 }
 
-// The rows of input that rows [row_q, end_q) of output need and those before did not: each plane is a ring of copied rows.
+// The rows of input that rows [row_q, end_q) of output need and those before did not: each plane is a ring of copied
+// rows.
 static void place_rows(block *b, int64_t row_q, int64_t end_q) {
     const plan *p = &b->c->p;
     const solve *s = &p->s;
@@ -429,7 +430,7 @@ static void place_rows(block *b, int64_t row_q, int64_t end_q) {
             unit *to = b->rows + t * b->plane_step + (p->brief ? row - b->first_row : row % p->slots) * b->row_step;
             const int64_t distance = s->axes[2].in_step * s->in_x[2];
             if (p->copied && s->in_c == 1 && s->in_x[2] != 1 && distance <= MAX_STEP) {
-                switch (distance) { // known, it keeps the vectors in registers
+                switch (distance) { // a literal, which keeps the vectors in registers
                 case 2: copy_close(p, from, b->placed_column, b->placed_columns, to, 2); break;
                 case 3: copy_close(p, from, b->placed_column, b->placed_columns, to, 3); break;
                 case 4: copy_close(p, from, b->placed_column, b->placed_columns, to, 4); break;
@@ -509,8 +510,8 @@ static void finish(const float *from, int64_t pitch, int64_t rows, int64_t colum
 // From a row of the buffer to the next.
 INLINE int64_t buffer_pitch(const block *b) { return ceil_div(b->column1 - b->column0, LANES) * LANES; }
 
-// All columns of the block for the rows of one tile: output channels from `channel` on, or phases from `number` on. What
-// goes to the output in turns is left in the buffer.
+// All columns of the block for the rows of one tile: output channels from `channel` on, or phases from `number` on.
+// Alternating outputs are left in the buffer.
 static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t number,
                          int64_t channel, int64_t mr, sum_cell *out, float *buffer) {
     const call *c = b->c;
@@ -532,9 +533,9 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     const int64_t vectors = ceil_div(count, LANES), pitch = buffer_pitch(b);
     void *result = o.elements ? (void *)to : (void *)buffer;
     o.out_row = o.elements ? row_step : pitch;
-    // Vectors are shared out evenly to tiles: a single one at the end takes longer than its part, 196 columns 1.08 times as
-    // long. The last tile ends with the row, and repeats columns of the one before. Through scratch, columns past the last
-    // one are computed and not stored.
+    // Vectors are distributed evenly over tiles: a single one at the end takes longer than its share, 196 columns 1.08
+    // times as long. The last tile ends with the row, and repeats columns of the previous one. Through scratch, columns
+    // past the last one are computed and not stored.
     const int64_t whole = p->copied && !o.elements ? vectors : count / LANES;
     const int64_t max_wide = mr <= MAX_8 ? 8 : mr <= MAX_4 ? 4 : mr <= MAX_3 ? 3 : mr <= MAX_2 ? 2 : 1;
     for (int64_t v = 0; v < vectors;) {
@@ -583,7 +584,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         finish(buffer, pitch, mr, count, to, q_step, row_step);
 }
 
-// A row of output of all phases for one tile of channels, whose columns they have in turns: stored one by one, those of 7
+// A row of output of all phases for one tile of channels, with alternating columns: stored one by one, those of 7
 // channels of 65x65x33 took 1.5 times as long, f16 1.9 times.
 static void row_in_turns(const block *b, const phase *rows, int64_t row_q, int64_t channel, int64_t mr, sum_cell *out) {
     const call *c = b->c;
@@ -619,12 +620,12 @@ static int64_t list_steps(const block *b, const phase *columns, int64_t first, i
     return r - b->runs;
 }
 
-// The shape of tiles that does the least, for the last ones of a row and of the lanes end with these and do some again.
+// The shape of tiles with the least work; the last tiles of a row and of the lanes recompute some outputs.
 static void step_shape(int64_t lanes, int64_t columns, int64_t *nb, int64_t *mr) {
     int64_t best = INT64_MAX;
     for (int64_t b = 1; b <= MAX_STEP_VECTORS && b * LANES <= columns; b++)
         for (int64_t m = 1; m <= min(MAX_STEP_ROWS, lanes); m++) {
-            const int64_t cost = ceil_div(columns, b * LANES) * ceil_div(lanes, m) * (b * m + 4); // and what a step takes by itself
+            const int64_t cost = ceil_div(columns, b * LANES) * ceil_div(lanes, m) * (b * m + 4); // and the overhead of a step
             if (STEP_TABLE[b][m] && cost <= best)
                 best = cost, *nb = b, *mr = m;
         }
@@ -696,7 +697,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
         brief_block(&b, first, lanes, image);
         return;
     }
-    // Phases share long runs whose vectors come from the second-level cache: more rows read them less often.
+    // Phases share long runs whose vectors come from the second-level cache: more rows per tile read them less often.
     const int64_t wide = b.column1 - b.column0;
     const int64_t limit = wide > 2 * LANES && !p->phases ? MAX_4 : wide > LANES ? MAX_2 : MAX_1;
     for (int64_t q = b.row0; q < b.row1; q++) {
@@ -711,7 +712,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
             }
             for (int64_t pw = 0; !p->in_turns && pw < w->out_step;) {
                 const phase columns = phase_of(w, pw, s->backward);
-                // Phases that follow, reach the same inputs and have their weights next are rows of one tile.
+                // Consecutive phases with the same inputs and adjacent weights are rows of one tile.
                 int64_t alike = 1;
                 while (p->phases && alike < limit && pw + alike < w->out_step) {
                     const phase next = phase_of(w, pw + alike, s->backward);
@@ -743,15 +744,16 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
     const bool product = taps == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
                          w->in_step == 1 && w->out_step == 1 && w->out >= LANES;
-    // Channel lanes transpose, but share weights among all pixels and need no columns to fill a vector: 49 columns of 16
-    // images 1.4 times as fast, 196 1.05 times, 3136 0.7 times, in bf16 and f16 0.5 to 0.65 times.
+    // Channel lanes transpose, but share weights among all pixels and need no columns to fill a vector: 49 columns of
+    // 16 images 1.4 times as fast, 196 1.05 times, 3136 0.7 times, in bf16 and f16 0.5 to 0.65 times.
     const bool shared = own.N * w->out > SHARED_COLUMNS && w->out < SHARED_COLUMNS;
-    // Weights that lie across the scalars are packed here and read as they are there; there, what lies in lines is
-    // transposed. A square of weights costs as much as 0.4 of pixels: 1024 channels to 256 on 14x14 1.5 times as fast.
+    // Weights that are strided along the scalars are packed here but read in place there; contiguous ones are
+    // transposed there. A square of weights costs as much as 0.4 of pixels: 1024 channels to 256 on 14x14 1.5 times as
+    // fast.
     const bool across = !p.in_place && s->w_lane == 1 &&
                         5 * s->lanes * s->reduced > 2 * own.N * w->out * (s->lanes + s->reduced);
-    // What strides leave out costs as much to copy as 6 products of a vector, half empty or not, where channels are not few:
-    // 16 channels to 8, 3x3, stride 2 0.3 (NXC) to 0.7 times as fast, to 2 0.35 to 0.8, 3 to 8, 7x7 1.0, 3 to 4 1.7 times.
+    // Copying what strides skip costs as much as 6 products of a vector, half empty or not, unless channels are few: 16
+    // channels to 8, 3x3, stride 2 0.3 (NXC) to 0.7 times as fast, to 2 0.35 to 0.8, 3 to 8, 7x7 1.0, 3 to 4 1.7 times.
     const int64_t steps = s->axes[0].in_step * s->axes[1].in_step * w->in_step;
     const bool strided = w->in_step > 1 && s->reduced >= MIN_STRIDED && taps * (LANES - s->lanes) < 6 * LANES * steps;
     const bool fills = over_channels_fills(problem, backward);

@@ -1,9 +1,9 @@
 // Sums of products by tiles: rows of left against vectors of columns of right.
 //
-// The terms are taken in chunks. Of each, right is packed to panels `[panel][term][lane]`, and rows of left are copied to
-// lie side by side, so that tiles find both near them whatever the distances in memory are. A stage is what is packed at
-// a time: chunks of some vectors, few enough for the caches that threads share. A task of a stage is a block of rows
-// against a share of its vectors. Where there are many small products, each is a task of its own.
+// The terms are processed in chunks. For each chunk, right is packed to panels `[panel][term][lane]`, and rows of left
+// are copied side by side, so that tiles read contiguous memory whatever the strides are. A stage is the data packed at
+// a time: chunks of some vectors, few enough for the shared caches. A task of a stage is a block of rows against a
+// share of its vectors. With many small products, each is a task of its own.
 
 #include "contraction_copy.h"
 #include "contraction_few.h"
@@ -12,15 +12,15 @@ enum {
     CHUNK_UNITS = 512,         // of terms
     STAGE_BYTES = 8 << 20,     // of right that is packed at a time
     ALONE_BYTES = 512 << 10,   // of right, where a task packs its own
-    NEAR_BYTES = 128 << 10,    // of an operand that is read where it is
-    NEAR_ROWS = 128,           // which do not pay for packing right
+    NEAR_BYTES = 128 << 10,    // of an operand that is read in place
+    NEAR_ROWS = 128,           // too few to pay for packing right
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     BLOCK_TILES = 8,           // of a task
     FINISHED_BYTES = 128 << 10, // of sums that a worker buffers until they are finished
     TASKS = 4,                 // for each worker, to balance their load
     PACKED_VECTORS = 8,        // of a task that packs
-    AHEAD = 16,                // terms that are asked for before they are packed
-    FAR_APART = 2048,          // bytes between rows of left: multiples of it share few sets of the first cache
+    AHEAD = 16,                // terms that are prefetched before they are packed
+    FAR_APART = 2048,          // bytes between rows of left: multiples of it map to few sets of the first-level cache
 };
 
 typedef struct plan {
@@ -34,14 +34,14 @@ typedef struct plan {
     int64_t pitch;                 // from a row of copied left to the next, in units
     bool alone;                    // each product is a task
     bool copied;                   // left is copied before the tasks of a stage
-    bool in_place;                 // left is read where it is
+    bool in_place;                 // left is read in place
     bool right_in_place;           // and right: each panel is read by few tiles
     int64_t right_bytes, copied_bytes, left_bytes, sums_bytes;
 } plan;
 
 typedef struct call {
     const plan *p;
-    const elem *left, *right; // of one product, or where each is a task, of the first
+    const elem *left, *right; // of one product, or of the first if each is a task
     sink out;
     unit *copied, *packed;
     char *workers;
@@ -60,7 +60,7 @@ static void exchange(opwright_contraction *q) {
     memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
 }
 
-// Whether columns and rows, right and left, are better exchanged: lanes are what out has side by side, or more of.
+// Whether to exchange columns and rows, right and left: lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
     exchange(&other);
@@ -68,7 +68,7 @@ static bool exchanges(const opwright_contraction *q) {
         return true;
     if (few_fits(q))
         return false;
-    // Fuller lanes, unless each row of left would be turned for the sake of few columns.
+    // Fuller lanes, unless each row of left would be transposed for few columns.
     if (q->columns < LANES && q->rows >= LANES && (q->left_row == 1 || q->left_term != 1 || q->columns <= LANES / 4))
         return true;
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
@@ -131,7 +131,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }
 
-// The first row of a tile: tiles are as equal as can be.
+// The first row of a tile: tiles are as equal as possible.
 static int64_t tile_row(const plan *p, int64_t tile) {
     return p->q.rows / p->tiles * tile + min(tile, p->q.rows % p->tiles);
 }
@@ -157,8 +157,9 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
                       min(LANES, units - u));
 }
 
-// The panels of vectors [first, first + count) of right, the terms of a chunk: lanes past the last column are 0. Where
-// columns lie side by side, all vectors of a term are read before the next, so that whole lines of memory come in order.
+// The panels of vectors [first, first + count) of right, the terms of a chunk: lanes past the last column are 0. If
+// columns are contiguous, all vectors of a term are read before the next, so that whole lines of memory are read in
+// order.
 static void pack_beside(const plan *p, const elem *right, int64_t left, int64_t lanes, int64_t units, int64_t count, unit *to) {
     const opwright_contraction *q = &p->q;
     const uintptr_t line = (uintptr_t)q->right_term * sizeof(elem);
@@ -209,8 +210,8 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
     }
 }
 
-// Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of chunks
-// before are added: in out where it is float and can be written as it is, else in `sums`.
+// Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of earlier
+// chunks are added: in out if it is float and directly writable, else in `sums`.
 static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, sink put,
                      int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
     static const float zeros[LANES];

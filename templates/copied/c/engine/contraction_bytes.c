@@ -1,7 +1,7 @@
 // Sums of products of bytes, signed or not, exactly. See contraction.h; sums are integers of 32 bits.
 //
-// Terms are taken in units: four bytes where one instruction multiplies unsigned by signed bytes, else two integers of 16
-// bits. Of four, left is made unsigned by adding 128 where it is signed, right signed by subtracting 128 where it is not;
+// Terms are processed in units: four bytes if one instruction multiplies unsigned by signed bytes, else two 16-bit
+// integers. With four, 128 is added to a signed left operand and subtracted from an unsigned right one;
 // the sums of rows and columns give the correction of the sums of products.
 
 #include "contraction_copy.h"
@@ -18,7 +18,7 @@
 
 enum {
     WIDE = 2,                // vectors of a panel
-    CHUNK = 512,             // units that are taken at a time
+    CHUNK = 512,             // units that are processed at a time
     PITCH = CHUNK + 16,      // from a row of copied left to the next: a constant, so that tiles need one address
     STAGE = 4 << 20,         // bytes of right that are packed at a time
     ALONE = 512 << 10,       // bytes of right, where a task is a product
@@ -41,14 +41,14 @@ typedef struct call {
     const uint8_t *left, *right;
     sink out;
     ivec *packed;
-    int32_t *columns; // what sums of each column of the stage are off
+    int32_t *columns; // the correction of each column's sums in the stage
     char *workers;
     int64_t first, vectors; // of the stage
 } call;
 
 static int64_t whole_lines(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-// Lanes are what out has side by side, or more of.
+// Lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     return (q->columns < LANES && q->rows > q->columns) || (q->out_column != 1 && q->out_row == 1 && q->rows >= LANES);
 }
@@ -104,7 +104,7 @@ INLINE int32_t term_of(uint8_t byte, bool is_signed, bool left) {
 #endif
 }
 
-// A unit of at most `count` terms that lie `step` apart: the others are 0.
+// A unit of at most `count` terms, `step` apart; the others are 0.
 INLINE int32_t unit_of(const uint8_t *from, int64_t step, int64_t count, bool is_signed, bool left) {
     uint32_t unit = 0;
     for (int64_t t = 0; t < min(GROUP, count); t++)
@@ -146,7 +146,7 @@ static void copy_left(const plan *p, const uint8_t *left, int64_t chunk, int64_t
     }
 }
 
-// A vector of columns of a unit: the bytes of each of its terms lie side by side. Put together lane by lane, packing took
+// A vector of columns of a unit: the bytes of each of its terms lie side by side. Assembled lane by lane, packing took
 // most of the time of 32 x 4096 x 1024 (AMD Zen 4, gcc 12.2).
 INLINE ivec beside(const uint8_t *from, int64_t step, bool is_signed) {
     ivec units = {0};
@@ -225,7 +225,7 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
 // Rows of scalars against a panel: sums of the chunks before are in `sums`.
 INLINE void tile(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums, int64_t row, bool begins,
                  int MR, int NB) {
-    ivec sum[MAX_TILE][WIDE]; // literals: an array as long as a parameter says stays in memory
+    ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
     UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
     for (int64_t u = 0; u < units; u++) {
         ivec x[WIDE];
@@ -255,7 +255,7 @@ TILES_OF(DEFINE, 2)
 #define LISTED(MR, NB) tile_##MR,
 static tile_of *const TILE_OF[MAX_TILE + 1] = {0, TILES_OF(LISTED, 2)};
 
-// Sums of a row to where they go, as what they are there.
+// Stores the sums of a row, converted to the type of out.
 static void put_row(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, const int32_t *columns,
                     int32_t off, int64_t count, int64_t worker) {
     if (!s->finish && q->sums == 0 && q->out_column == 1) {

@@ -1,4 +1,4 @@
-// Where the cells of a contraction are, and how they are written.
+// The addresses of a contraction's cells, and how they are written.
 
 #ifndef OPWRIGHT_CONTRACTION_CELLS_H
 #define OPWRIGHT_CONTRACTION_CELLS_H
@@ -8,7 +8,7 @@
 
 static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : 4; }
 
-// Where the arrays of a product begin.
+// The first cells of a product's arrays.
 static inline void product_at(const opwright_contraction *q, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
     *left = *right = *out = 0;
     for (int64_t b = q->batches - 1; b >= 0; b--) {
@@ -18,7 +18,7 @@ static inline void product_at(const opwright_contraction *q, int64_t product, in
     }
 }
 
-// Where sums go: to cells of `out`, or to what finishes them, which counts cells from `first`.
+// The destination of sums: cells of `out`, or a finishing function, which counts cells from `first`.
 typedef struct sink {
     char *out;
     int64_t first;

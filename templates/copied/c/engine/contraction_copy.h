@@ -1,4 +1,4 @@
-// Operands whose distances no order of loops fits, or whose elements are narrower than the other's, are copied first.
+// Operands whose strides fit no loop order, or whose elements are narrower than the other's, are copied first.
 
 #ifndef OPWRIGHT_CONTRACTION_COPY_H
 #define OPWRIGHT_CONTRACTION_COPY_H
@@ -58,7 +58,7 @@ static copied_elem copied_cell(const opwright_copied *c, const void *from, int64
     return ((const copied_elem *)from)[at];
 }
 
-enum { COPIED_CELLS = 4096 }; // of a task, or a line along the last axis where that is longer
+enum { COPIED_CELLS = 4096 }; // of a task, or a line along the last axis if that is longer
 
 typedef struct copying {
     const opwright_copied *c;
@@ -68,7 +68,7 @@ typedef struct copying {
 } copying;
 
 INLINE void copy_line(const copying *k, int64_t at, int64_t step, copied_elem *to) {
-    if (k->c->wanted == 1) { // as it is
+    if (k->c->wanted == 1) { // without conversion
         const copied_elem *from = (const copied_elem *)k->from + at;
         if (step == 1)
             memcpy(to, from, (size_t)k->length * sizeof *to);
@@ -105,7 +105,7 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
     }
 }
 
-// The operand to read: where it is, or its copy in `to`.
+// The operand to read: in place, or its copy in `to`.
 static const copied_elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
     if (!c->wanted)
         return (const copied_elem *)from + c->first;

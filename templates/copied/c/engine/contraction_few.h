@@ -1,7 +1,7 @@
-// Products of so few rows that reading right is most of the work: it is read once, where it is, and nothing is packed.
+// Products of so few rows that reading right is most of the work: it is read once, in place, and nothing is packed.
 //
-// Where columns lie side by side, sums of a stretch of columns stay in the cache while terms go by, TERMS at a time. Where
-// terms do, each column is a sum over lanes. A task is a stretch of columns of one product.
+// If columns are contiguous, sums of a block of columns stay in the cache while the terms are added, TERMS at a time.
+// If terms are contiguous, each column is a sum over lanes. A task is a block of columns of one product.
 
 #ifndef OPWRIGHT_CONTRACTION_FEW_H
 #define OPWRIGHT_CONTRACTION_FEW_H
@@ -10,15 +10,15 @@
 
 enum {
     FEW_ROWS = 8,
-    FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster, right being near: 5x64x128 bf16 1.55, 8x200x64 1.5 times
+    FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster if right is in the cache: 5x64x128 bf16 1.55, 8x200x64 1.5 times
     FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
-    FEW_LANED = 128,     // terms for each row that pay for a sum over lanes
+    FEW_LANED = 128,     // minimum terms per row for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
     FEW_APART = 4,       // independent accumulators
     FEW_LEFT = 8192,     // cells of left that are read again for each column
-    FEW_SHARED = 64,     // columns that pay for a copy of left
-    FEW_BYTES = 64 << 10, // of right that a task reads at least
+    FEW_SHARED = 64,     // minimum columns for a copy of left
+    FEW_BYTES = 64 << 10, // of right that a task reads, at least
 };
 
 typedef struct few {
@@ -44,7 +44,7 @@ static int64_t few_columns(const opwright_contraction *q) {
     return max(FEW_SHARED, FEW_BYTES / (q->terms * (int64_t)sizeof(elem)));
 }
 
-// A worker has a copy of left, widened, and sums of columns.
+// A worker's scratch: a widened copy of left, and sums of columns.
 static int64_t few_worker_bytes(const opwright_contraction *q) {
     return (q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4) + 63) & ~(int64_t)63;
 }
@@ -92,9 +92,9 @@ INLINE float lanes_added(vec v) {
     return x[0];
 }
 
-// Sums of a column over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch` cells.
-// One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s in place
-// of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
+// Sums of a column over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
+// cells. One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s
+// in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
 INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int apart) {
     vec sum[FEW_ROWS][FEW_APART];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < apart; a++) sum[r][a] = (vec){0};

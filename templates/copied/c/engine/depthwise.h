@@ -1,4 +1,4 @@
-// The three solves where a group has one channel on either side, A == B == 1, and what their two ways share.
+// The three solves for groups with one channel on either side, A == B == 1: what both implementations share.
 //
 // depthwise_channels.c has lanes of neighbouring channels, depthwise_columns.c lanes of neighbouring columns;
 // solve_depthwise.c chooses. The contract is that of the functions in solves.h.
@@ -36,8 +36,8 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
 int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers);
 bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values);
 
-// `..._fixed` tells whether it is faster with the literals whose values it writes: those of a kernel without a text of
-// its own.
+// `..._fixed` tells whether it is faster with the literals whose values it writes: those of a kernel size without code
+// of its own.
 
 // The same for planes that are dense.
 void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
@@ -54,11 +54,11 @@ bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values);
 enum {
     TASK_OUTPUTS = 32768, // of a task, about
     FIXED_COLUMNS = 16,   // columns of a kernel that is compiled for itself, at the most
-    FIXED_SUMS = 24,      // sums of weights that a text has then
+    FIXED_SUMS = 24,      // sums of weights in such code
     W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
     FAR = 1 << 20,        // elements that do not stay in the second-level cache
-    NEAR = (256 << 10) / sizeof(elem), // elements that do, beside others
-    COPIED_PIXELS = 8192, // of planes that are copied whole, LANES channels at a time, at the most
+    NEAR = (256 << 10) / sizeof(elem), // elements that do, next to others
+    COPIED_PIXELS = 8192, // maximum size of planes that are copied whole, LANES channels at a time
     TRANSPOSED_TAPS = 25, // 46 instead of 69 GFLOP/s for 7x7 over 96x56x56
 };
 
@@ -70,12 +70,12 @@ INLINE bool dense(const int64_t size[3], const int64_t distance[3]) {
            (size[0] == 1 || distance[0] == size[1] * size[2]);
 }
 
-// Whether y and x over columns read a tensor in place: windows leave out what lies beside a row, whatever the dilation.
+// Whether y and x over columns read a tensor in place: masks exclude what is outside a row, whatever the dilation.
 INLINE bool in_place(const opwright_problem *p) {
     return OPWRIGHT_WINDOWS && p->taps[1] == 3 && p->taps[2] == 3 && p->stride[1] == 1 && p->stride[2] == 1;
 }
 
-// All lanes, or where `part` the first few: a mask where that is free, a branch elsewhere.
+// All lanes, or with `part` the first few: by a mask if that is free, else by a branch.
 INLINE vec lanes_load(const elem *p, bool part, int64_t lanes) {
     return part && (LANES == 16 || lanes < LANES) ? elem_load_part(p, lanes) : elem_load(p);
 }
@@ -91,13 +91,13 @@ INLINE const elem *tap_of(const opwright_problem *p, const elem *weights, int64_
            k % p->taps[2] * p->w_k[2];
 }
 
-// Asks for `count` elements.
+// Prefetches `count` elements.
 INLINE void prefetch(const elem *p, int64_t count, const int write) {
     for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof *p)
         write ? __builtin_prefetch(p + i, 1, 3) : __builtin_prefetch(p + i, 0, 2);
 }
 
-// The taps that one output position meets on one axis: tap j is k + j*k_step and reads input at + j*at_step.
+// The taps of one output position on one axis: tap j is k + j*k_step and reads input at + j*at_step.
 typedef struct taps {
     int64_t count, k, k_step, at, at_step;
 } taps;
@@ -109,7 +109,7 @@ INLINE taps taps_of(const solve *s, int number, int64_t out) {
     return (taps){p.taps, p.tap, p.tap_step, q * a->in_step + p.offset, a->offset_step};
 }
 
-// Where t begins and ends to lie in [0, size).
+// The range of t within [0, size).
 INLINE int64_t taps_low(const taps *t) {
     return t->at < 0 ? over(t->at_step - 1 - t->at, t->at_step) : 0;
 }
@@ -123,7 +123,7 @@ INLINE taps clipped(taps t, int64_t size) {
     return (taps){max(0, end - first), t.k + first * t.k_step, t.k_step, t.at + first * t.at_step, t.at_step};
 }
 
-// Outputs at a distance of `step` read inputs at a distance of `in_step` dilations: a dilated row or column splits
+// Outputs `step` apart read inputs `in_step` dilations apart: a dilated row or column splits
 // into `classes` undilated ones.
 typedef struct lattice {
     int64_t classes, step, in_step;

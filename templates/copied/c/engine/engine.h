@@ -1,8 +1,8 @@
-// The ways to solve a problem, for one dtype and instruction set. What chooses among them is in
-// solve_data.c and solve_weights.c: a library takes the one that it needs, and the ways of that one.
+// The ways to solve a problem, for one dtype and instruction set. solve_data.c and solve_weights.c
+// choose among them: a library links the one that it needs, and its ways.
 //
-// Figures in comments of this folder are times and rates of one thread on an AMD EPYC of family 26 (Zen 5, AVX-512) with
-// gcc 12.2, unless they say otherwise. They led to a choice; bench/RESULTS.md has what the whole reaches.
+// Figures in comments of this folder are times and rates of one thread on an AMD EPYC of family 26 (Zen 5, AVX-512)
+// with gcc 12.2, unless they say otherwise. They led to a choice; bench/RESULTS.md has what the whole reaches.
 
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
@@ -26,11 +26,11 @@
 #define product_fits OPWRIGHT_NAME(product_fits)
 #define product_scratch OPWRIGHT_NAME(product_scratch)
 
-// Which of the three tensors of a problem is found.
+// Which of the three tensors of a problem is computed.
 typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
 
-// Any solve, slowly and without scratch, for problems that are empty or nearly all padding. `first` is big, for x small;
-// `second` the weights, for w small.
+// Any solve, slowly and without scratch, for problems that are empty or nearly all padding. `first` is big, for x
+// small; `second` the weights, for w small.
 bool plain_fits(const opwright_problem *problem);
 void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
            const elem *bias, sum_cell *out, const opwright_team *team);
@@ -68,20 +68,20 @@ void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, co
                             const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
 
-// The same over width lanes, for few channels on both sides: elsewhere it does nothing and is false, its scratch -1.
+// The same over width lanes, for few channels on both sides; otherwise it returns false, and its scratch is -1.
 bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
                                     const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *problem, int64_t workers);
 
-// Takes axis `to` for `from`: all that a problem says of it.
+// Copies every field of axis `from` to axis `to`.
 INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {
     p->small[to] = old->small[from], p->big[to] = old->big[from], p->taps[to] = old->taps[from];
     p->stride[to] = old->stride[from], p->dilation[to] = old->dilation[from], p->pad[to] = old->pad[from];
     p->small_x[to] = old->small_x[from], p->big_x[to] = old->big_x[from], p->w_k[to] = old->w_k[from];
 }
 
-// The problem without steps that nobody takes: from the only output to the next, from the only tap to the next. An axis
-// of one cell is the first one, so that rows are never a pixel long.
+// The problem without unused steps: from the only output to the next, from the only tap to the next. An axis
+// of one cell comes first, so that rows are never one pixel long.
 INLINE opwright_problem tamed(const opwright_problem *problem) {
     opwright_problem p = *problem;
     for (int i = 0; i < 3; i++) {

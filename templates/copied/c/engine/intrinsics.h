@@ -1,8 +1,8 @@
 // The intrinsics that lanes.h uses, by their names in immintrin.h.
 //
-// That header takes 0.2 s to read, in every file anew. OPWRIGHT_BUILTINS defines what is used of it as gcc 12 does, which
-// gives the same machine code. Builtins belong to a version of a compiler: the macro is for those that take lanes.h with
-// it, for the dtype and the instruction set in question, without a word.
+// That header takes 0.2 s to parse in every file (gcc 12.2). OPWRIGHT_BUILTINS defines the used part of it as gcc 12
+// does, which gives the same machine code. Builtins depend on the compiler's version: the macro is for compilers that
+// accept lanes.h with it without warnings, for the dtype and instruction set in question.
 
 #ifndef OPWRIGHT_INTRINSICS_H
 #define OPWRIGHT_INTRINSICS_H
@@ -28,7 +28,7 @@ typedef uint32_t __mmask32;
 typedef uint16_t __mmask16;
 #define OPWRIGHT_EVERY ((__mmask16)-1)
 
-// The operand that a mask of all lanes leaves unread: left undefined, since gcc would load zeros into a register.
+// The operand that a mask of all lanes never reads: undefined, because gcc would load zeros into a register.
 #define OPWRIGHT_UNREAD(type) __extension__({ type unread = unread; unread; })
 
 // Parts of memory.
@@ -45,7 +45,7 @@ typedef uint16_t __mmask16;
 #define _mm256_mask_storeu_epi16(p, there, v)                                                                          \
     __builtin_ia32_storedquhi256_mask((short *)(p), (opwright_v16hi)(v), there)
 
-// Past the caches.
+// Stores past the caches.
 #define _mm_sfence() __builtin_ia32_sfence()
 #define _mm512_stream_ps(p, v) __builtin_ia32_movntps512(p, v)
 #define _mm256_stream_ps(p, v) __builtin_ia32_movntps256(p, v)

@@ -1,5 +1,5 @@
-// Vectors of LANES floats, elements of one dtype widened to them, and back. The rest of the engine knows no
-// instruction set: what differs between them is here.
+// Vectors of LANES floats, and conversions between them and elements of one dtype. The rest of the engine does not
+// depend on an instruction set: all differences are here.
 //
 // Compiled once per dtype (OPWRIGHT_F32, OPWRIGHT_BF16 or OPWRIGHT_F16) and instruction set (the compiler's flags).
 // GCC's vector extensions are as fast as intrinsics here and compile in a third of the time.
@@ -47,7 +47,7 @@ INLINE void vec_store_part(float *p, vec v, int64_t n) {
 #endif
 }
 
-// The lanes that `lanes` names.
+// Picks the lanes with the indices `lanes`.
 INLINE vec vec_pick(vec v, ivec lanes) {
 #if defined(__AVX512F__)
     return (vec)_mm512_permutexvar_ps((__m512i)lanes, (__m512)v);
@@ -110,7 +110,7 @@ INLINE vec widen(hvec h) {
     return v;
 }
 #endif
-// To nearest even; NaN stays NaN. The instruction takes denormals for zeros, as products of pairs do.
+// To nearest even; NaN stays NaN. The instruction treats denormals as zeros, as products of pairs do.
 #if defined(__AVX512BF16__)
 INLINE hvec narrow(vec v) { return (hvec)_mm512_cvtneps_pbh((__m512)v); }
 #else
@@ -136,7 +136,7 @@ INLINE hvec narrow(vec v) { return (hvec)vcvt_f16_f32((float32x4_t)v); }
 #else
 INLINE vec widen(hvec h) {
     uvec x = __builtin_convertvector(h, uvec), sign = (x & 0x8000u) << 16, magnitude = x & 0x7fffu;
-    // Through a float of exponent 2^-112 too small, mended by a product that is exact for denormals too.
+    // Through a float whose exponent is too small by 112, corrected by a product that is exact for denormals, too.
     uvec bits = magnitude << 13, non_finite = (uvec)(magnitude >= 0x7c00u);
     vec v;
     memcpy(&v, &bits, sizeof v);
@@ -189,7 +189,7 @@ INLINE float elem_get(const elem *p) { return *p; }
 INLINE void elem_put(elem *p, float x) { *p = x; }
 #endif
 
-// Stores past the caches what is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
+// Stores past the caches data that is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
 #if LANES < 8
 INLINE void elem_stream(elem *p, vec v) { elem_store(p, v); }
 INLINE void stream_end(void) {}
@@ -223,8 +223,8 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 #define sum_stream elem_stream
 #endif
 
-// Which of LANES neighbouring elements a tensor has: lanes [first, end). The others are 0, and not read. Such a load is
-// as cheap as a whole one where OPWRIGHT_WINDOWS.
+// A load of LANES neighbouring elements of which only lanes [first, end) exist. The others are 0, and not read. With
+// OPWRIGHT_WINDOWS such a load is as cheap as a full one.
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define OPWRIGHT_WINDOWS 1
 typedef __mmask16 window;
@@ -265,8 +265,8 @@ INLINE vec elem_load_window(const elem *p, window lanes) {
 }
 #endif
 
-// LANES vectors of LANES: rows become columns. First within quarters of four lanes, then the quarters: every shuffle
-// takes its halves from one vector each, which is one cheap instruction (a general one halves the speed).
+// Transposes LANES vectors of LANES, first within quarters of four lanes, then the quarters: every shuffle
+// takes each half from one vector, which is one cheap instruction (a general one halves the speed).
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -331,7 +331,7 @@ INLINE vec dot_pairs(vec sum, uvec a, uvec b) {
 #endif
 
 #if defined(OPWRIGHT_BYTES)
-// LANES bytes that lie side by side, widened.
+// LANES contiguous bytes, widened.
 INLINE ivec bytes_load(const uint8_t *p) {
 #if LANES >= 8
     __m128i v = {0};

@@ -1,6 +1,7 @@
-// The names that one text gets per dtype and instruction set.
+// The names of functions per dtype and instruction set.
 //
-// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16 or -DOPWRIGHT_BYTES (products of integers), and with -DOPWRIGHT_ISA=avx512 or another.
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16 or -DOPWRIGHT_BYTES (products of integers), and with
+// -DOPWRIGHT_ISA=avx512 or another.
 
 #ifndef OPWRIGHT_NAMES_H
 #define OPWRIGHT_NAMES_H
@@ -23,7 +24,7 @@ typedef float elem;
 typedef float elem;
 #endif
 
-// What y and x are stored as: elements, or with OPWRIGHT_WIDE floats, for what goes on with sums.
+// The type of stored y and x: elements, or with OPWRIGHT_WIDE floats, for code that continues with sums.
 #if defined(OPWRIGHT_WIDE)
 typedef float sum_cell;
 #else
@@ -37,7 +38,7 @@ typedef elem sum_cell;
 
 // Functions of the engine: OPWRIGHT_NAME(y) is opwright_y_f32_avx512.
 #define OPWRIGHT_NAME(name) OPWRIGHT_JOIN(opwright_##name, OPWRIGHT_DTYPE, OPWRIGHT_ISA)
-// Kernels, whose names have the dtype already, and what tells how much scratch memory they need.
+// Kernels, whose names have the dtype already, and the functions that return their scratch size.
 #define OPWRIGHT_KERNEL(name) OPWRIGHT_PAIR(name, OPWRIGHT_ISA)
 #define OPWRIGHT_SCRATCH(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, scratch)
 #define OPWRIGHT_FIXED(name) OPWRIGHT_JOIN(name, OPWRIGHT_ISA, fixed)

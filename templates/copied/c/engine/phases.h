@@ -1,8 +1,8 @@
-// What y and x have in common: the output in phases, and the reach of their taps.
+// Shared by y and x: the output in phases, and the reach of their taps.
 //
 // Along an axis of stride S, y has one phase: output q is reached from the inputs q*S + k*dilation - pad. x has S, one
-// for each r: output q*S + r is reached from the inputs q + (r + pad - k*dilation)/S of those taps for which that is a
-// whole number. From here on both are the same: output q*out_step + r, inputs q*in_step + offset + t*offset_step for
+// for each r: output q*S + r is reached from the inputs q + (r + pad - k*dilation)/S of those taps for which that is an
+// integer. From here on both are the same: output q*out_step + r, inputs q*in_step + offset + t*offset_step for
 // t in [0, taps), ascending.
 
 #ifndef OPWRIGHT_PHASES_H
@@ -102,13 +102,13 @@ static inline solve solve_of(const opwright_problem *p, bool backward) {
     s.lanes = backward ? p->B : p->A, s.reduced = backward ? p->A : p->B;
     s.in_n = backward ? p->small_n : p->big_n, s.in_c = backward ? p->small_c : p->big_c;
     s.out_n = backward ? p->big_n : p->small_n, s.out_c = backward ? p->big_c : p->small_c;
-    if (p->G * s.reduced == 1 && s.in_x[2] == 1) // of one channel, neighbouring pixels are channels last, too
+    if (p->G * s.reduced == 1 && s.in_x[2] == 1) // with one channel, contiguous pixels count as channels last, too
         s.in_c = 1;
     s.w_lane = backward ? p->w_b : p->w_a, s.w_reduced = backward ? p->w_a : p->w_b;
     return s;
 }
 
-// The taps t of a phase that meet an input, for output q: [first, last).
+// The taps t of a phase with an input in bounds, for output q: [first, last).
 INLINE void reach(const axis *a, const phase *p, int64_t q, int64_t *first, int64_t *last) {
     const int64_t at = q * a->in_step + p->offset;
     *first = at >= 0 ? 0 : min(p->taps, over(a->offset_step - 1 - at, a->offset_step));
@@ -116,7 +116,7 @@ INLINE void reach(const axis *a, const phase *p, int64_t q, int64_t *first, int6
     *last = max(*first, *last);
 }
 
-// The inputs that outputs [q0, q1) of all phases lie between: [low, high), not clipped to the tensor.
+// The range of inputs of outputs [q0, q1) of all phases: [low, high), not clipped to the tensor.
 static inline void span(const axis *a, bool backward, int64_t q0, int64_t q1, int64_t *low, int64_t *high) {
     *low = INT64_MAX, *high = INT64_MIN;
     for (int64_t r = 0; r < a->out_step; r++) {

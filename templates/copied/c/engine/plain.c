@@ -1,8 +1,8 @@
-// Every solve as a plain loop over the cells of its output, for problems that the other ways need not know: empty
-// tensors, and strides, dilations and pads beside which the tensors are small.
+// Every solve as a plain loop over the cells of its output, for problems that the other ways do not support: empty
+// tensors, and strides, dilations and pads that dwarf the tensors.
 //
-// Cells (g, p, q, x) are summed over (c, r). Along an axis x, r and the index t of the first factor are tied by the
-// relation: for y and w, t is the one of big; for x, the one of small.
+// Cells (g, p, q, x) are sums over (c, r). Along an axis, the relation determines the index t of the first factor from
+// x and r: for y and w, t is that of big; for x, that of small.
 
 #include "engine.h"
 #include "opwright_numeric.h"
@@ -33,7 +33,7 @@ typedef struct nest {
     const int64_t *first_x, *second_x, *out_x;
 } nest;
 
-// The t that belongs to x and r along an axis, -1 where there is none.
+// The t for x and r along an axis, or -1 if there is none.
 static int64_t partner(const nest *n, int axis, int64_t x, int64_t r) {
     const opwright_problem *p = n->problem;
     const int64_t stride = p->stride[axis], dilation = p->dilation[axis], pad = p->pad[axis];

@@ -1,8 +1,8 @@
 // One call in normal form, and the threads that solve it.
 //
-// All six operations are one relation: tap k joins big[n, g*B + b, o*stride + k*dilation - pad] with
+// All six operations are one relation: tap k connects big[n, g*B + b, o*stride + k*dilation - pad] with
 // small[n, g*A + a, o] through W[g, a, b, k]. Solved for small it is `y`, for big `x`, for W `w`. There are always
-// three spatial axes; a missing leading one has extent 1, stride 1, dilation 1 and pad 0. Layouts are distances.
+// three spatial axes; a missing leading one has extent 1, stride 1, dilation 1 and pad 0. Layouts are strides.
 
 #ifndef OPWRIGHT_PROBLEM_H
 #define OPWRIGHT_PROBLEM_H
@@ -17,7 +17,7 @@ typedef struct opwright_problem {
     int64_t small[3], big[3];      // spatial extents
     int64_t taps[3];               // extents of the kernel
     int64_t stride[3], dilation[3], pad[3];
-    // Distances between neighbours, in elements. Channels run over all groups.
+    // Strides, in elements. Channels run over all groups.
     int64_t small_n, small_c, small_x[3];
     int64_t big_n, big_c, big_x[3];
     int64_t w_g, w_a, w_b, w_k[3];
@@ -39,7 +39,7 @@ static inline void opwright_work(void *shared, int64_t worker) {
         tasks->task(tasks->context, task, worker);
 }
 
-// Runs all tasks, on the team where there is one and more than one task.
+// Runs all tasks, on the team if there is one and more than one task.
 static inline void opwright_run(const opwright_team *team, opwright_task *task, const void *context, int64_t count) {
     opwright_tasks tasks = {task, context, count, 0};
     const int64_t workers = team == 0 || team->workers > count ? count : team->workers;

@@ -1,9 +1,9 @@
 // y and x as products of few rows: each weight meets so few pixels that reading the weights is most of the work.
 //
-// The pixels are the rows, however many images they are of. Weights are read once, in the order of memory, as chunks of
-// the reduction which are packed to panels `[panel][reduced channel][lane]` that stay in the cache beside the chunk's
-// input; sums of the chunks before are what a tile adds at its end. A task is a share of the output's channels. The
-// input is copied for all of them before, `[chunk][row][channel]`: rows lie a power of two apart where they come from.
+// The pixels of all images are the rows. Weights are read once, in the order of memory, as chunks of
+// the reduction, which are packed to panels `[panel][reduced channel][lane]` that stay in the cache beside the chunk's
+// input; a tile finally adds the sums of the previous chunks. A task is a share of the output's channels. The
+// input is copied for all tasks first, as `[chunk][row][channel]`, because its rows lie a power of two apart.
 
 #include "engine.h"
 #include "solve.h"

@@ -1,4 +1,4 @@
-// What y and x of dense and grouped problems have in common: rows of input copied to scratch.
+// Shared by y and x of dense and grouped problems: rows of input copied to scratch.
 //
 // Figures: see engine.h.
 
@@ -16,7 +16,7 @@ INLINE bool outgrows_caches(const solve *s) {
     return s->problem->N * s->problem->G * s->lanes * outputs >= STREAMED_BYTES / (int64_t)sizeof(elem);
 }
 
-// Neighbouring axes of a product without taps are one axis: longer rows, fuller tiles.
+// Merges neighbouring axes of a product without taps: longer rows, fuller tiles.
 static inline void collapse(opwright_problem *p) {
     for (int a = 0; a < 3; a++)
         if (p->taps[a] != 1 || p->stride[a] != 1 || p->pad[a] != 0 || p->small[a] != p->big[a])
@@ -108,7 +108,7 @@ INLINE vec channel_units(const elem *p, int64_t channels) {
 
 INLINE void units_store_part(unit *p, vec v, int64_t count) { vec_store_part((float *)(void *)p, v, count); }
 
-// For each lane, the one that `lanes` names among the lanes of vectors `step` apart, the first `there` of them; 0 for -1.
+// For each lane, the lane `lanes` of the first `there` vectors, `step` apart; 0 for -1.
 INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) {
     uvec picked = {0};
     for (int64_t j = 0; j * LANES < there; j++) {
@@ -122,8 +122,8 @@ INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) 
     return v;
 }
 
-// A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with weights
-// the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
+// A square of LANES pixels and LANES units of channels, or less, from lines of pixels to lines of channels; with
+// weights the pixels are lanes. Loops of a known length keep it in registers: 3 times as fast as through memory.
 static inline void transpose(const elem *from, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t pixels,
                       unit *to, int64_t pixel, int64_t channel_units) {
     vec v[LANES];
@@ -142,14 +142,14 @@ static inline void transpose(const elem *from, int64_t channel_step, int64_t cha
 
 enum { MAX_INTERLEAVED = 6 }; // rows that are interleaved lane by lane, where more are transposed
 
-// The lanes of so many rows that are neighbours in memory where the rows' elements take turns.
+// The lanes of interleaved rows in the order of memory.
 static inline void list_turns(int64_t rows, ivec *turns) {
     for (int64_t j = 0; j < min(rows, MAX_INTERLEAVED); j++)
         for (int64_t i = 0; i < LANES; i++)
             turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
 }
 
-// Rows of sums to the output, one element of each in turns, `total` of these; through registers where `rows` is known.
+// Interleaves rows of sums into the output, `total` elements; through registers if `rows` is a literal.
 INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
     for (int64_t x = 0; x * rows < total; x += LANES) {
         vec v[MAX_INTERLEAVED];
@@ -186,7 +186,7 @@ static inline void store_interleaved(const float *from, int64_t pitch, int64_t r
         }
 }
 
-// Where the packed weights of each tap begin, taps counted as in the tensor: `to` has room for all of them. Rows of taps
+// The start of each tap's packed weights, taps counted as in the tensor: `to` has room for all of them. Rows of taps
 // are `row` apart, neighbours in a row `step`.
 static inline void list_positions(const solve *s, int64_t row, int64_t step, int64_t *to) {
     const int64_t *k = s->problem->taps;

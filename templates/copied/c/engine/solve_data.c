@@ -3,12 +3,12 @@
 #include "engine.h"
 #include "solves.h"
 
-enum { FAR = 128 }; // distance of taps from which rows are long enough; a shorter one gains nothing
+enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter one gains nothing
 
 static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
 
-// A kernel as large as its tensor: where both lie alike, all their cells are channels, and one tap is left. How many
-// cells become channels, and whether those of one channel lie side by side.
+// A kernel as large as its tensor: if both have the same layout, all their cells become channels, with one tap. Returns
+// how many cells become channels, and whether those of one channel are contiguous.
 static int64_t whole(opwright_problem *p, bool *beside) {
     int64_t cells = 1;
     for (int a = 2; a >= 0; a--) {
@@ -29,9 +29,9 @@ static int64_t whole(opwright_problem *p, bool *beside) {
     return cells;
 }
 
-// Columns of big that every stride, tap and pad takes as a whole become channels, where neighbours lie like these: pairs
-// and vectors of big are fuller. Channels that lie otherwise are planes of one tap each before, where they are summed, pairs
-// of them would have to be made, and they are few: 64 of 2x2 took 2.8 times as long. How many columns become one.
+// Columns of big that every stride, tap and pad moves as a whole become channels if their strides allow it: pairs and
+// vectors of big are fuller. Summed channels with other strides become planes of one tap each first, if pairs of them
+// would have to be assembled and they are few: 64 of 2x2 took 2.8 times as long. Returns how many columns become one.
 static int64_t fold(opwright_problem *p, bool backward) {
     const int64_t columns = gcd(gcd(p->big[2], p->taps[2]), gcd(p->stride[2], p->pad[2]));
     const bool alike = p->B == 1 || (p->big_x[2] == p->B * p->big_c && p->w_k[2] == p->B * p->w_b);
@@ -53,16 +53,16 @@ static int64_t fold(opwright_problem *p, bool backward) {
     return columns;
 }
 
-// Cells and columns that become channels; how many, and how the output's bias is repeated.
+// Cells and columns that become channels: how many, and how the output's bias repeats.
 static int64_t channels_of_cells(opwright_problem *p, bool backward, bool *beside) {
     *beside = false;
     const int64_t cells = whole(p, beside);
     return cells > 1 ? cells : fold(p, backward);
 }
 
-// A single row whose taps are far apart is many rows, as long as they are apart: its taps lie one below the other, and
-// copied rows serve all of them. The last rows of either side may be shorter, so that columns [first, last) have the same
-// number of rows: up to three problems, the one of `first` and where it lies.
+// A single row with distant taps becomes many rows of that length: its taps lie one below the other, and copied rows
+// serve all of them. The last rows of either side may be shorter, so that columns [first, last) have the same number of
+// rows. This gives up to three problems: the one at `first`, and its position.
 static opwright_problem wrapped(const opwright_problem *problem, int64_t first, int64_t *last) {
     opwright_problem p = tamed(problem);
     const int64_t far = p.dilation[2];
@@ -85,7 +85,7 @@ static opwright_problem wrapped(const opwright_problem *problem, int64_t first, 
     return p;
 }
 
-// Rows shorter than a vector make short tiles. Where columns have no taps, columns are the rows.
+// Rows shorter than a vector make short tiles. If columns have no taps, columns become the rows.
 static opwright_problem upright(const opwright_problem *problem) {
     opwright_problem p = *problem;
     const bool free = p.taps[2] == 1 && p.stride[2] == 1 && p.pad[2] == 0 && p.small[2] == p.big[2];

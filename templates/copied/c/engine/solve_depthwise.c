@@ -1,5 +1,5 @@
-// y, x and w of kernels whose groups have one channel on either side, each by the way that suits the problem. They are
-// a library of their own, so that other calls need not wait for its compilation.
+// y, x and w of groups with one channel on either side, each by the way that suits the problem. They are
+// a separate library, so that other calls need not wait for its compilation.
 
 #include "depthwise.h"
 #include "engine.h"
@@ -10,8 +10,8 @@ static bool is_plain(const opwright_problem *p) {
            (!channels_last(p) && !(dense(p->big, p->big_x) && dense(p->small, p->small_x)));
 }
 
-// Whether lanes are channels: channels last, or planes small enough to be transposed whole, where columns, `columns` of
-// which lie side by side, would fill few lanes or taps are so many that a transposition costs little beside them.
+// Whether lanes are channels: with channels last, or with planes small enough to be transposed whole, if columns
+// (`columns` contiguous ones) would fill few lanes, or if taps are so many that the transposition costs little.
 static bool over_lanes(const opwright_problem *p, int64_t columns) {
     return channels_last(p) || ((columns < LANES || volume(p->taps) >= TRANSPOSED_TAPS) && p->G >= LANES / 2 &&
                                 volume(p->big) + volume(p->small) <= COPIED_PIXELS);

@@ -1,20 +1,20 @@
 // A pool of POSIX threads that serves one job at a time.
 //
-// A job is a ticket: how many workers it has and which of them comes next. Whoever raises `next` below `workers` with a
-// compare-and-swap has claimed that worker, runs it and counts it as done. Nobody reads a job without a claim, and a
-// job with a claim that is not done does not end, so it lives in the pool and needs no reference count. The caller
-// claims like everybody else: it never waits for a thread that has yet to wake up, only for workers that are running.
+// A job has a ticket: its number of workers and the next one. A thread that increments `next` below `workers` with a
+// compare-and-swap has claimed that worker, runs it and counts it as done. No thread reads a job without a claim, and a
+// job does not end before every claim is done, so it lives in the pool and needs no reference count. The caller
+// claims like every other thread: it never waits for a thread that has yet to wake up, only for running workers.
 //
 // A call from inside a job, and one that finds the pool busy with another caller's job, runs its workers itself, one
-// after the other: nothing can deadlock, and there are never more threads at work than CPUs and callers.
+// after the other: nothing can deadlock, and no more threads run than CPUs and callers.
 //
-// Threads start when a job first asks for them, at most one per other CPU. After a job they spin for a moment, because
-// the next call often follows at once, then sleep, each on a condition of its own. A forked child has none of them: its
-// pool starts anew.
+// Threads start when a job first needs them, at most one per other CPU. After a job they spin for a moment, because
+// the next call often follows at once, then sleep, each on a condition variable of its own. A forked child has none of
+// them: its pool starts from scratch.
 //
-// Linux may wake a thread on the caller's CPU although others idle, and moves it milliseconds later: in a virtual
-// machine, where an idle CPU passes for one that the host has taken away, calls of 9 ms with 0.1 s between them took 13
-// to 18. So a thread is barred from the CPUs that this job has already until it is awake.
+// Linux may wake a thread on the caller's CPU although others are idle, and moves it milliseconds later: in a virtual
+// machine, where the scheduler takes an idle CPU for a preempted one, calls of 9 ms with 0.1 s between them took 13
+// to 18. So until it is awake, a thread's affinity excludes the CPUs that this job already uses.
 //
 // Figures: see engine.h.
 
@@ -43,7 +43,7 @@ struct sleeper {
     sleeper *next;
 #if defined(__linux__)
     int cpu;           // where it fell asleep
-    bool barred;       // whether it has to take back the CPUs it may run on
+    bool barred;       // whether it must restore its CPU affinity
     cpu_set_t allowed; // those
 #endif
 };
@@ -54,7 +54,7 @@ static struct {
     sleeper *sleepers;        // under the lock
     bool waiting;             // whether the caller sleeps; under the lock
     atomic_flag taken;        // held by the caller whose job it is
-    int threads, max_threads;        // how many there are, and may be; the caller's whose job it is
+    int threads, max_threads;        // current and maximum number; owned by the caller of the job
     _Atomic uint64_t ticket;  // workers << 32 | next
     _Atomic int64_t finished; // workers of this job that are done
     void (*run)(void *context, int64_t worker);
@@ -81,7 +81,7 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// Waits a moment for `ready` without sleeping; whether it came true.
+// Spins for a moment on `ready`; whether it became true.
 static bool spun(bool ready(void))
 {
     const int64_t end = now() + SPIN;
@@ -122,7 +122,7 @@ static void help(void)
     inside = false;
 }
 
-// Bars so many sleepers, while they are woken, from the caller's CPU and from those where the ones before them slept.
+// Excludes, while this many sleepers are woken, the caller's CPU and those of earlier sleepers from their affinity.
 static void spread(int64_t threads)
 {
 #if defined(__linux__)
@@ -145,7 +145,7 @@ static void spread(int64_t threads)
 #endif
 }
 
-// Gives a thread that is awake the CPUs back from which it was barred.
+// Restores the CPU affinity of an awake thread.
 static void unbar(sleeper *self)
 {
 #if defined(__linux__)
@@ -158,7 +158,7 @@ static void unbar(sleeper *self)
 #endif
 }
 
-// Wakes so many of those who sleep, or all.
+// Wakes this many sleeping threads, or all.
 static void wake(int64_t threads)
 {
     pthread_mutex_lock(&pool.lock);
@@ -174,7 +174,7 @@ static void wake(int64_t threads)
     pthread_mutex_unlock(&pool.lock);
 }
 
-// Sleeps until called, unless there is work by now.
+// Sleeps until woken, unless there is work already.
 static void sleep_until_called(sleeper *self)
 {
     pthread_mutex_lock(&pool.lock);
@@ -233,7 +233,7 @@ static void start_anew(void)
 
 static void mind_forks(void) { pthread_atfork(NULL, NULL, start_anew); }
 
-// Starts threads until there are so many, or as many as there can be. Only the caller whose job it is comes here.
+// Starts threads up to this number, or up to the maximum. Only the caller of the job comes here.
 static void grow(int64_t threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -241,7 +241,7 @@ static void grow(int64_t threads)
     pool.max_threads = cpus() > 1 ? cpus() - 1 : -1;
     sigset_t all, before;
     pthread_attr_t attributes;
-    sigfillset(&all); // signals are the host program's
+    sigfillset(&all); // signals belong to the host program
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

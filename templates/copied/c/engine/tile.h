@@ -2,8 +2,8 @@
 //
 // A tile of MR x NB has MR scalars of one operand against NB vectors of the other. Over channel lanes the scalars are
 // neighbouring pixels and the vectors output channels; over width lanes the scalars are output channels and the vectors
-// neighbouring pixels. The reduction is a list of runs: stretches in which the scalars lie side by side and the vectors
-// `step` apart. What a sum adds up, and in which order, is the runs' alone, so tiles of any shape give the same bits.
+// neighbouring pixels. The reduction is a list of runs, in which the scalars are contiguous and the vectors
+// `step` apart. The runs alone determine the terms of a sum and their order, so tiles of any shape give the same bits.
 //
 // Figures: see engine.h.
 
@@ -12,7 +12,7 @@
 
 #include "lanes.h"
 
-// What is multiplied at once: a float, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
+// One operand of a multiplication: a float, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
 #if OPWRIGHT_PAIRS
 typedef uint32_t unit;
 typedef uvec units;
@@ -27,8 +27,9 @@ INLINE units units_splat(unit x) { return vec_splat(x); }
 INLINE vec fused(vec sum, units a, units b) { return sum + a * b; }
 #endif
 
-// The same in the sum's own register. gcc 12 takes another one and copies, which 9x3 has none for: it spilled six sums, 155
-// instead of 200 GFLOP/s over 48 channels. With a single vector of weights the scalar is the instruction's own operand.
+// The same in the sum's own register. gcc 12 uses another one and copies; 9x3 has none to spare and spilled six sums:
+// 155 instead of 200 GFLOP/s over 48 channels. With a single vector of weights the scalar is the instruction's own
+// operand.
 #if defined(__FMA__) && !OPWRIGHT_PAIRS
 #define FUSE(sum, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
 #else
@@ -49,15 +50,15 @@ typedef struct operands {
     const run *runs;
     int64_t run_count;
     void *out;
-    bool elements;       // it is rounded to them; else it is floats
+    bool elements;       // elements are stored; otherwise floats
     int64_t out_row;     // from the vectors of one of the MR to the next
     const float *bias;
     int64_t bias_row, bias_vector;
-    bool streamed;       // to elements that are not read again
-    int64_t ahead;       // of sums over lanes: so many units further are asked for than the vectors, where not 0
+    bool streamed;       // stores past the caches, to elements that are not read again
+    int64_t ahead;       // of sums over lanes: prefetch distance in units, 0 for none
     int64_t lane_step;   // of sums over lanes: from the weights of one output channel to those of the next
-    const ivec *picks;   // of groups that share a vector: the lanes that each unit is at,
-    int64_t picked;      // so many units in a vector of scalars
+    const ivec *picks;   // of groups that share a vector: the lanes of each unit,
+    int64_t picked;      // and the units per vector of scalars
 } operands;
 
 INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }
@@ -108,7 +109,7 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
 #define SCALAR_ROW(o) (o)->scalar_row
 #endif
 
-// The lines that a tile is going to store to, `NB` vectors of `MR` rows.
+// Prefetches the lines that a tile will store to, `NB` vectors of `MR` rows.
 INLINE void prefetch_rows(const operands *o, int MR, int NB) {
     const int64_t size = o->elements ? (int64_t)sizeof(sum_cell) : 4, row = o->out_row * size, bytes = NB * LANES * size;
     const char *out = o->out;
@@ -158,8 +159,8 @@ INLINE void prefetch_rows(const operands *o, int MR, int NB) {
                 vec_store(floats + m * out_row + b * LANES, sum[m][b]);                                                \
     }
 
-// The same for groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of the
-// input with a vector for each unit, which need no picking, were half as fast over groups of 8 channels.
+// The same for groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of
+// the input with a vector for each unit, which need no picking, were half as fast over groups of 8 channels.
 #define VECTOR_TILE(MR)                                                                                                \
     static void vector_tile_##MR(const operands *o) {                                                                  \
         const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;                                       \
@@ -204,8 +205,8 @@ INLINE vec add_lanes(const vec *sum, int count) {
     return v;
 }
 
-// Sums over lanes of a run, for few output channels NB: the vectors of both operands are neighbours in it. What is loaded
-// of its last vector ends with the run.
+// Sums over lanes of a run, for few output channels NB: the vectors of both operands are neighbours in it. What is
+// loaded of its last vector ends with the run.
 #define SUM_TILE(MR, NB)                                                                                               \
     static void sum_tile_##MR##x##NB(const operands *o) {                                                              \
         const int64_t row = o->scalar_row, lane = o->lane_step, ahead = o->ahead;                                      \
@@ -267,10 +268,10 @@ INLINE vec add_lanes(const vec *sum, int count) {
         }                                                                                                              \
     }
 
-// The shapes that there are: up to MAX_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
+// The available shapes: up to MAX_NB rows for NB vectors. f32, AVX-512, 192 elements a run, of 250 GFLOP/s:
 //   14x2 226-231, 7x2 223-228, 9x3 228, 16x1 see below, 6x4 226-231
 // Four lanes, 32 registers (NEON): the largest shapes that gcc 12 keeps in registers, 16 sums for the 8 that two FMA of
-// 4 cycles have under way, 0.63 loads for an FMA with 8x2 and 0.5 with 4x4. Rejected for what they spill in the
+// 4 cycles have in flight, 0.63 loads per FMA with 8x2 and 0.5 with 4x4. Rejected for spills in the
 // unrolled loop: 12x2 9 vectors, 6x4 30, 14x2 51, 3x8 78.
 // Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are).
 #if LANES == 16
@@ -328,7 +329,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #define MORE_SUMS 5
 #define MAX_PIXELS_SUMMED (LANES / 4)
 
-// The last tile does some rows again.
+// The last tile recomputes some rows.
 #if !defined(__AVX2__) || LANES == 16
 #define STEP_TILES(T) T(8, 1) T(12, 1) T(8, 2) T(12, 2) T(8, 3) T(4, 4) T(6, 4)
 #else
@@ -337,7 +338,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 #define MAX_STEP_ROWS 12
 #define MAX_STEP_VECTORS 4
 
-// By vectors and rows; tiles.c compiles them, once for all that call them.
+// By vectors and rows; tiles.c compiles them once for all callers.
 typedef void tile_function(const operands *);
 #define TILE_TABLE OPWRIGHT_NAME(tiles)
 #define VECTOR_TABLE OPWRIGHT_NAME(vector_tiles)

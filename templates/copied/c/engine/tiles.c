@@ -1,4 +1,4 @@
-// The tiles of y and x, of every shape that tile.h lists: a file of its own, for they take as long to compile as the rest
+// The tiles of y and x, of every shape in tile.h: a separate file, because they take as long to compile as the rest
 // of channels.c.
 
 #include "tile.h"

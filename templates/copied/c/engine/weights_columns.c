@@ -1,13 +1,13 @@
 // The solve for the weights over width lanes, for few channels on both sides: lanes are neighbouring columns of output,
-// every weight has a vector of sums, whose lanes are added up at the end of a unit. 1.2 instead of 8.8 ms for 5x5 of one
-// channel over 4x512x512, f32; 2.9 instead of 8.1 for 3x3 of two channels and three.
+// every weight has a vector of sums, whose lanes are added up at the end of a unit. 1.2 instead of 8.8 ms for 5x5 of
+// one channel over 4x512x512, f32; 2.9 instead of 8.1 for 3x3 of two channels and three.
 //
 // A unit is a block of output rows and columns of one plane. Its outputs and its inputs are copied to scratch, widened,
 // one channel after the other, with zeros around them; inputs sorted by their residue modulo the stride, so that each
 // tap is a vector at some offset. A tile multiplies up to four channels of small by up to 12 (channel of big, tap).
 //
-// A zero times Inf or NaN must not appear: a unit whose sums hold a NaN is solved again, without the zeros. Sums are
-// those of chunks of units, which the problem alone decides, added up in their order.
+// A zero must not be multiplied by Inf or NaN: a unit whose sums contain a NaN is solved again, without the zeros. Sums
+// are those of chunks of units, which depend only on the problem, added in order.
 //
 // Figures: see engine.h.
 #include "engine.h"
@@ -17,9 +17,9 @@ enum {
     FEW = OPWRIGHT_PAIRS ? LANES / 4 : LANES / 2, // channels: lanes of channels would be half empty, or pairs as fast
     MAX_BIG = 16,       // channels of big
     MAX_SPACING = 32,     // elements from column to column
-    PICKED = 4,          // columns so far apart are sorted by vectors
+    PICKED = 4,          // maximum distance of columns that vectors sort
     COLUMNS = 512,       // of a unit
-    UNIT = 16 * 1024,    // floats of a unit's rows, without what taps reach beyond
+    UNIT = 16 * 1024,    // floats of a unit's rows, without the halo of the taps
     MAX_UNIT = 64 * 1024,
     CHUNKS = 64, MAX_DW = 4 * 1024, CHUNKS_DW = 256 * 1024,
 };
@@ -59,8 +59,9 @@ static plan plan_of(const opwright_problem *problem) {
     return l;
 }
 
-// Whether small groups fill vectors of lanes together, which is faster: 0.22 instead of 0.49 ms, groups of two channels,
-// 56x56. Planes that leave a third of the lanes empty are not: 1.5 instead of 1.2 ms, three groups of five and of seven.
+// Whether small groups fill vectors of lanes together, which is faster: 0.22 instead of 0.49 ms, groups of two
+// channels, 56x56. Planes that leave a third of the lanes empty are not: 1.5 instead of 1.2 ms, three groups of five
+// and of seven.
 static bool fills_lanes(const opwright_problem *p) {
     const int64_t groups_per_vector = LANES / max(p->A, p->B);
     return p->G > 1 && groups_per_vector > 1 &&
@@ -70,7 +71,7 @@ static bool fills_lanes(const opwright_problem *p) {
 // Whether it is a problem of few channels and long rows, whose plan it then writes.
 static bool fits(const opwright_problem *p, plan *l) {
     const bool one_step = p->stride[0] == 1 && p->stride[1] == 1 && p->stride[2] == 1;
-    const int64_t wide = one_step ? max(p->A, p->B) : p->A; // channels that lanes could be
+    const int64_t wide = one_step ? max(p->A, p->B) : p->A; // channels that could be lanes
     const bool near = p->small_x[2] > 0 && p->small_x[2] <= MAX_SPACING && p->big_x[2] > 0 &&
                       p->big_x[2] <= MAX_SPACING;
     if (wide > FEW || p->A > FEW || p->B > MAX_BIG || !near || p->small[2] < 2 * LANES || p->stride[2] > 8 ||
@@ -95,7 +96,7 @@ int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *p, int64_
     return fits(p, &l) ? 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw) : -1;
 }
 
-// Every `spacing`-th of floats, `count` of them and more up to a multiple of LANES, whatever they are.
+// Every `spacing`-th float, `count` of them, and arbitrary ones up to a multiple of LANES.
 static void sort_out(float *to, const float *from, int64_t spacing, int64_t count) {
     if (spacing > PICKED) {
         for (int64_t i = 0; i < count; i++)
@@ -149,7 +150,7 @@ static void widen_line(float *to, const elem *from, int64_t count) {
 static void copy_row(float *line, float *to, int64_t plane, int64_t pitch, const elem *from, int64_t c,
                      int64_t x, int64_t channels, int64_t first, int64_t end, int64_t size, int64_t step) {
     const int64_t low = min(max(first, 0), end), high = max(low, min(end, size));
-    // Of channels last, a line holds all; where there are many, they are transposed.
+    // With channels last, a line has all channels; many channels are transposed.
     const bool mixed = x != 1 && c == 1, square = mixed && x > PICKED && channels > 1 && channels <= LANES;
     for (int64_t i = 0; i < channels; i++) {
         if (i == 0 || !mixed)
@@ -198,7 +199,7 @@ typedef struct operands {
     int64_t plane, small_row, big_row; // of channels of small; from row to row
     int64_t rows, vectors;
     float *sums;                       // [a][tap][lane]
-    int64_t pitch, taps;               // taps that are wanted
+    int64_t pitch, taps;               // the wanted taps
 } operands;
 
 #define TILE(MA, MK)                                                                                                   \
@@ -262,7 +263,7 @@ static void multiply(const plan *l, unit u, const float *small, const float *big
     }
 }
 
-// Adds up the lanes of n vectors, in place; whether a sum is NaN.
+// Sums the lanes of n vectors, in place; whether a sum is NaN.
 static bool add_lanes(float *sums, int64_t n) {
     uvec nan = {0};
     for (int64_t i = 0; i < n; i += LANES) {
@@ -276,7 +277,7 @@ static bool add_lanes(float *sums, int64_t n) {
     return uvec_any(nan);
 }
 
-// The sums straight from the tensors, without what does not exist.
+// The sums directly from the tensors, without out-of-bounds terms.
 static void multiply_exactly(const plan *l, unit u, const elem *small, const elem *big, float *sums, int64_t pitch) {
     const opwright_problem *p = &l->p;
     for (int64_t a = 0; a < p->A; a++)

@@ -1,4 +1,4 @@
-// The tiles of the weights gradient: rows x vectors of lanes, all of whose sums stay in registers.
+// The tiles of the weights gradient: rows x vectors of lanes, with all sums in registers.
 //
 // GFLOP/s of one thread in cache, f32, 192 pixels, where bare products reach 230 (AVX-512) and 116 (AVX2):
 //     16 lanes: 14x2 228, 8x2 215, 8x3 226, 6x4 224, 28x1 216, 14x1 202, 4x2 179
@@ -51,7 +51,7 @@ static const int64_t max_rows[] = {0, 8, 8, 4, 4};
 #define FAR_TILES(T) T(1, 4) T(2, 4) T(3, 2) T(4, 2) T(5, 2) T(6, 2)
 #endif
 
-// The same where halves stay, and those of few rows.
+// The same for halves in place, and for few rows.
 #define HALF_TILES(T) FAR_TILES(T) HALF_REST(T)
 #if LANES == 16
 #define HALF_REST(T) T(1, 4) T(1, 2) T(2, 2)
@@ -59,7 +59,7 @@ static const int64_t max_rows[] = {0, 8, 8, 4, 4};
 #define HALF_REST(T) T(1, 2) T(2, 2)
 #endif
 
-// Where bf16 is multiplied in pairs, for the rare block that cannot be: padding beside Inf or NaN.
+// For the rare block in which bf16 cannot be multiplied in pairs: padding beside Inf or NaN.
 #define FEW_TILES(T) T(1, 1) T(1, 2) T(1, 3) T(1, 4)
 
 #endif

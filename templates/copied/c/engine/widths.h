@@ -1,4 +1,4 @@
-// The width of vectors and what follows from it without intrinsics: all that a file without loops over elements needs.
+// The width of vectors and what follows from it without intrinsics: enough for files without loops over elements.
 // It is separate from lanes.h because immintrin.h takes 0.15 s to parse, more than such a file.
 //
 // Figures: see engine.h.
@@ -48,7 +48,7 @@ typedef uint16_t hvec __attribute__((vector_size(2 * LANES)));
 INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-// Division, where the divisor is 1 most of the time.
+// Division by a divisor that is usually 1.
 INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
 INLINE int64_t gcd(int64_t a, int64_t b) {
     while (b != 0) {

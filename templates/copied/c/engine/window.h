@@ -1,7 +1,7 @@
-// A contraction one of whose indices are windows, as problems in normal form: see problem.h.
+// A contraction with indices of windows, as problems in normal form: see problem.h.
 //
-// A file that includes this names the solves that it has. What follows sums cell by cell is applied to pieces of the
-// output that stay in the cache: some images, or some rows of one. Pieces follow from the problem alone.
+// A file that includes this names the solves that it has. The finishing function is applied to pieces of the
+// output that stay in the cache: some images, or some rows of one. Pieces depend only on the problem.
 
 #ifndef OPWRIGHT_WINDOW_H
 #define OPWRIGHT_WINDOW_H
@@ -17,17 +17,17 @@ enum {
 
 typedef struct opwright_window {
     opwright_problem problem;
-    int64_t solve, exchanged;        // whether right is what the solve takes first
-    int64_t batches;                 // problems that are alike, as axes
+    int64_t solve, exchanged;        // whether right is the first operand of the solve
+    int64_t batches;                 // axes of equal problems
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
-    // Where sums are finished: a piece has `each` of `total` along `cut`, `inner` cells for each of these that lie side
-    // by side, and as many lines as there are before it. Distances of the problem's output are those of a piece.
+    // If sums are finished: a piece has `each` of `total` along `cut`, `inner` contiguous cells for each of these,
+    // and as many lines as the axes before it. Strides of the problem's output are those of a piece.
     int64_t finished, cut, each, total, inner, sums_bytes;
     int64_t lines, line[8], line_sums[8], line_cell[8];
     opwright_copied left, right;
 } opwright_window;
 
-// What one piece is, and where its operand begins. False where no tap reaches it.
+// One piece, and the start of its operand. False if no tap reaches it.
 static bool piece_of(const opwright_window *w, int64_t first, opwright_problem *p, int64_t *offset) {
     const int64_t count = min(w->each, w->total - first);
     *p = w->problem;

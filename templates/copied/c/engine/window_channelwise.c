@@ -1,4 +1,4 @@
-// Windows of contractions: all three of groups with one channel on either side.
+// Windows of contractions: all three solves of groups with one channel on either side.
 
 #include "window.h"
 

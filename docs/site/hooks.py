@@ -1,0 +1,111 @@
+"""The pages of the site that are made when it is built: reference, tables, results.
+
+In: the generated package, the specs and bench/. Out: files of MkDocs. Links that lead out of docs/ are turned to these
+pages, or to plain text where they lead to a file that the site does not have.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from opwright.language.model import Op
+from opwright.load import load
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "generated" / "opwright_kernels"
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+# Where files of the repository stand on the site.
+MOVED = {"generated/opwright_kernels/docs": "reference", "bench": "bench"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what is made."""
+    for path, text in pages():
+        files.append(File.generated(config, path, content=text))
+    for picture in (ROOT / "bench").glob("*.png"):
+        files.append(File.generated(config, f"bench/{picture.name}", abs_src_path=str(picture)))
+    return files
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """The made pages: their paths on the site, and their texts."""
+    for page in sorted((PACKAGE / "docs").glob("*.md")):
+        # Blocks in a list are indented by 3 there, as GitHub has it; Python's Markdown wants 4.
+        text = re.sub(r"^ {3}(?! )", "    ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        yield f"reference/{page.name}", text
+    yield "bench/RESULTS.md", (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    ops = load(ROOT / "spec" / "onednn_graph", ROOT).ops
+    yield "tables/schedules.md", schedules()
+    yield "tables/sharding.md", sharding()
+    yield "tables/disagreements.md", disagreements(ops)
+
+
+def schedules() -> str:
+    """The rows of schedules, in the order in which a kernel tries them."""
+    from opwright_kernels._schedules import SCHEDULES
+
+    rows = [[row.name, row.when, row.then, row.figure] for row in SCHEDULES]
+    return "# Schedules\n\nA kernel of steps takes the first row whose condition holds.\n\n" + _table(
+        ("schedule", "where", "what it does", "chosen by"), rows
+    )
+
+
+def sharding() -> str:
+    """Every operation with the ways in which it may be split."""
+    said: dict[str, Any] = json.loads((PACKAGE / "SHARDING.json").read_text(encoding="utf-8"))
+    rows = []
+    for function, table in sorted(said.items()):
+        kinds: dict[str, list[str]] = {}
+        for split in table["splits"]:
+            kinds.setdefault(split["kind"], []).append(f"`{split['size']}`")
+        words = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+        rows.append([f"[{function}](../reference/{function}.md)", words])
+    return "# Ways to split an operation\n\nEach follows from the semantics; the pages have the details.\n\n" + _table(
+        ("operation", "sizes by kind of split"), rows
+    )
+
+
+def disagreements(ops: tuple[Op, ...]) -> str:
+    """What the sources of each operation disagree about, and what holds."""
+    parts = [
+        "# Where sources disagree\n\nThe published pages and the library differ here. The specs record both, and rule."
+    ]
+    for op in ops:
+        if op.discrepancies:
+            parts.append(f"## {op.op}\n")
+            rows = [[one.page or "", one.library or "", one.ruling or "", one.why or ""] for one in op.discrepancies]
+            parts.append(_table(("the pages", "the library", "what holds", "why"), rows))
+    return "\n".join(parts) + "\n"
+
+
+def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Turn links to files of the repository to pages of the site."""
+    source = page.file.src_uri
+    return LINK.sub(lambda link: _turned(link, source, files), markdown)
+
+
+def _turned(link: re.Match[str], source: str, files: Files) -> str:
+    text, target, anchor = link[1], link[2], link[3] or ""
+    if "://" in target or files.get_file_from_path(
+        posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    ):
+        return link[0]
+    inside = posixpath.normpath(posixpath.join("docs", posixpath.dirname(source), target))
+    for folder, place in MOVED.items():
+        if inside.startswith(f"{folder}/"):
+            moved = place + inside.removeprefix(folder)
+            if files.get_file_from_path(moved):
+                return f"[{text}]({posixpath.relpath(moved, posixpath.dirname(source))}{anchor})"
+    return text if "`" in text else f"{text} (`{inside}`)" if text != inside else f"`{text}`"

@@ -1,0 +1,1 @@
+"""How an operation may be split over parts of its sizes, derived from its semantics."""

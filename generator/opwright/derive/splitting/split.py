@@ -1,0 +1,76 @@
+"""A way to split an operation, as data.
+
+Nothing here derives or runs one: `table.py` derives them, `templates/copied/_sharding.py` applies them to calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+WHOLE = "whole"
+JOINED_EXACTLY = frozenset({"cells", "same", "max", "min"})  # joins that repeat every bit
+
+
+@dataclass(frozen=True)
+class Window:
+    """Cell `small * stride + tap * dilation - pad` of the big axis belongs to window `small`.
+
+    A name is that of a value of the call; a number stands for itself. `begin`, `end` and `extra` are the attributes
+    that state the padding of a part and the cells that no window reaches, `zero` those that are 0 on a part, and
+    `words` the words with which all of them hold.
+    """
+
+    small: str
+    big: str
+    taps: str
+    stride: str
+    dilation: str
+    pad: str
+    begin: str = ""
+    end: str = ""
+    extra: str = ""
+    zero: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One letter, and what a part of its values needs and gives.
+
+    `kind` is cells, groups, halo, partial or whole. `size` is the symbol whose values are divided. `axes` says of each
+    tensor which axes are cut: by `cells` (each value of the letter has as many cells as any other), by the windows'
+    `small` or `big` side, or not at all. `joins` says how each output is made of parts: `cells` side by side, `same`
+    in all, or by `sum`, `product`, `max`, `min`, `mean`. `attributes` change on a part: `count` becomes the number of
+    values, `cells` is cut as an axis is. `states` are inputs and attributes that state the shape of an output. `once`
+    are inputs that the first part alone gets. It holds where attributes have the values of `when`, tensors the
+    arrangements of `ways`, and dtypes are one of `rows` (all, if there are none). `why` says what forbids the split.
+    """
+
+    letter: str
+    kind: str
+    size: str
+    axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    joins: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+    once: tuple[str, ...] = ()
+    when: Mapping[str, int] = field(default_factory=dict)
+    ways: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[int, ...] = ()
+    window: Window | None = None
+    why: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether parts give the bits of the whole: no sum is split."""
+        return bool(self.joins) and set(self.joins.values()) <= JOINED_EXACTLY
+
+    def data(self) -> dict[str, Any]:
+        """What is not empty, as plain data."""
+        found = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        if self.window:
+            found["window"] = {name: value for name, value in dataclasses.asdict(self.window).items() if value}
+        return found

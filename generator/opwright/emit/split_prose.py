@@ -1,0 +1,84 @@
+"""The table of splits as people read it, and as the generated package does.
+
+In: an operation. Out: a line for each letter, and plain data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from ..derive.as_steps import as_steps
+from ..derive.splitting.split import WHOLE, Split
+from ..derive.splitting.table import table
+from ..language.model import Op, Tensor
+from ..language.types import spatial
+
+JOINS = {"sum": "added", "product": "multiplied", "max": "joined by max", "min": "joined by min", "mean": "averaged"}
+
+
+def lines(op: Op) -> tuple[tuple[str, str], ...]:
+    """Each letter of the table with what a part of its values takes and gives."""
+    return tuple((split.letter, sentence(op, split)) for split in table(op))
+
+
+def sentence(op: Op, split: Split) -> str:
+    """One split in words."""
+    if split.kind == WHOLE:
+        return f"{_where(op, split)}whole, because {split.why}"
+    cut = "; ".join(f"{tensor} along {', '.join(axes)}" for tensor, axes in split.axes.items())
+    shared = [f"{name} is {JOINS[join]}" for name, join in split.joins.items() if join in JOINS]
+    return f"{_where(op, split)}{split.kind}: cuts {cut}" + "".join(f"; {said}" for said in [*shared, *_changes(split)])
+
+
+def _where(op: Op, split: Split) -> str:
+    said = [f"{name} is {value}" for name, value in split.when.items()]
+    said += [f"{tensor} is arranged as {way}" for tensor, way in split.ways.items()]
+    if split.rows:
+        rows = [op.dtypes[number] for number in split.rows if number >= 0]
+        names = [" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows]
+        said.append("dtypes are " + " or ".join(names) if rows else "sums are stored as they are accumulated")
+    return f"if {' and '.join(said)}, " if said else ""
+
+
+def _changes(split: Split) -> list[str]:
+    """What a part changes beside shapes."""
+    words = {"count": "{} is the number in the part", "cells": "{} is cut alike"}
+    found = [words[change].format(name) for name, change in split.attributes.items()]
+    found += [f"{name} states the shape of the part" for name in split.states]
+    found += [f"{name} goes to the first part alone" for name in split.once]
+    window = split.window
+    if window:
+        own = [name for name in (window.begin, window.end, window.extra) if name]
+        halo = f"({window.taps} - 1) * {window.dilation} + 1 - {window.stride}"
+        found.append(f"neighbours share {halo} cells of {window.big}, if that is more than 0")
+        found += [f"{' and '.join(own)} are those of the cut"] if own else []
+        found += [f"{', '.join(window.zero)} is 0"] if window.zero else []
+        found += [f"{name} is {word}" for name, word in window.words.items()]
+    return found
+
+
+def entry(op: Op) -> str:
+    """The table of an operation as JSON, a line for each split and each tensor."""
+    tensors = {} if as_steps(op).stepped else {tensor.name: _order(op, tensor) for tensor in op.tensors}
+    rows = _lines([json.dumps(split.data(), sort_keys=True) for split in table(op)], "[]")
+    orders = _lines([f"{json.dumps(name)}: {json.dumps(order)}" for name, order in tensors.items()], "{}")
+    return f'{{\n  "splits": {rows},\n  "tensors": {orders}\n }}'
+
+
+def as_json(entries: Mapping[str, str]) -> str:
+    """The entries of several operations by their functions."""
+    return "{\n" + ",\n".join(f' "{function}": {found}' for function, found in sorted(entries.items())) + "\n}\n"
+
+
+def _lines(rows: list[str], brackets: str) -> str:
+    return brackets[0] + "\n   " + ",\n   ".join(rows) + "\n  " + brackets[1] if rows else brackets
+
+
+def _order(op: Op, tensor: Tensor) -> tuple[str, dict[str, list[str]], list[str]]:
+    """The attribute that orders the axes of a tensor, the order for each word, and which axes are spatial."""
+    dims = next(iter(tensor.ways.values()))
+    orders = (
+        {word: list(axes) for word, axes in op.layouts[tensor.layout].items()} if tensor.layout else {"": list(dims)}
+    )
+    return tensor.layout or "", orders, list(spatial(dims, op))

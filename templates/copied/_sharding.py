@@ -1,0 +1,319 @@
+"""How calls are split over parts: the table of an operation, and what each part of a call takes, changes and gives.
+
+In: the splits of an operation, as data, and the facts of a call. Out: for ranges of letters a `Part`. Nothing here
+knows an operation, moves data or calls a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Range = tuple[int, int]
+Ranges = dict[int, Range]  # by axis of an array
+SHARED = ("cells", "same")  # joins that add nothing up
+
+
+@dataclass(frozen=True)
+class Window:
+    """Cell `small * stride + tap * dilation - pad` of the big axis belongs to window `small`."""
+
+    small: str
+    big: str
+    taps: str
+    stride: str
+    dilation: str
+    pad: str = ""
+    begin: str = ""
+    end: str = ""
+    extra: str = ""
+    zero: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One letter of an operation, and how it may be split; the reference page of the operation says the same."""
+
+    letter: str
+    kind: str
+    size: str
+    axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    joins: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+    once: Sequence[str] = ()
+    when: Mapping[str, int] = field(default_factory=dict)
+    ways: Mapping[str, str] = field(default_factory=dict)
+    rows: Sequence[int] = ()
+    window: Window | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a call means: sizes by symbol, where axes stand, shapes of what it takes and gives, its attributes.
+
+    A list of arrays has a list of shapes. An absent tensor has no shape.
+    """
+
+    values: Mapping[str, Any]
+    places: Mapping[str, Mapping[str, tuple[int, ...]]]
+    shapes: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    row: int
+    ways: Mapping[str, str]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A split that a call allows: of a size, or of one of the sizes along several axes, so many values."""
+
+    split: Split
+    axis: int
+    axes: int
+    total: int
+
+    def spot(self, facts: Facts, tensor: str, axis: str) -> int | None:
+        """The axis of the array that is cut; None where the tensor does not have it."""
+        spots = facts.places.get(tensor, {}).get(axis, ())
+        at = self.axis - self.axes + len(spots)
+        return spots[at] if 0 <= at < len(spots) else None
+
+
+@dataclass
+class Part:
+    """A part of a call: of each input its ranges, its attributes, and where its results belong.
+
+    `inputs` and `outputs` are ranges of the whole; `kept` are the ranges of a result that are used. `attributes` are
+    all that differ. `without` are inputs that it does not get. `share` is its weight in a mean.
+    """
+
+    inputs: dict[str, Ranges] = field(default_factory=dict)
+    outputs: dict[str, Ranges] = field(default_factory=dict)
+    kept: dict[str, Ranges] = field(default_factory=dict)
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    without: set[str] = field(default_factory=set)
+    share: float = 1.0
+
+
+def splits(data: Sequence[Mapping[str, Any]]) -> tuple[Split, ...]:
+    """The table of an operation from plain data."""
+    return tuple(Split(**{**row, "window": Window(**row["window"])} if "window" in row else dict(row)) for row in data)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of a tensor's axes for each word of an attribute; of which `vectors` stand for all spatial axes."""
+
+    layout: str
+    orders: Mapping[str, Sequence[str]]
+    vectors: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The splits of an operation, and the orders of its tensors' axes where calls do not tell their places."""
+
+    splits: tuple[Split, ...]
+    tensors: Mapping[str, Order]
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """The table of every operation of this package, by its function."""
+    found = json.loads((Path(__file__).resolve().parent / "SHARDING.json").read_text(encoding="utf-8"))
+    return {
+        function: Table(splits(said["splits"]), {name: Order(*order) for name, order in said["tensors"].items()})
+        for function, said in found.items()
+    }
+
+
+def ways(table: Sequence[Split], facts: Facts) -> list[Way]:
+    """The splits that a call allows."""
+    found: list[Way] = []
+    for split in table:
+        known = {name: facts.attributes.get(name) for name in split.when} == dict(split.when)
+        placed = all(facts.ways.get(tensor, way) == way for tensor, way in split.ways.items())
+        if split.kind == "whole" or not known or not placed or (split.rows and facts.row not in split.rows):
+            continue
+        sizes = facts.values[split.size]
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        counted = "count" in split.attributes.values()  # one group leaves its channels to other letters
+        found += [Way(split, axis, len(sizes), size) for axis, size in enumerate(sizes) if size > 1 or not counted]
+    return found
+
+
+def joins(cut: Sequence[Way], output: str) -> str | None:
+    """How an output is made of parts along several ways: `cells`, `same` or a reduction; None where it is not."""
+    found = {way.split.joins[output] for way in cut} - {"same"}
+    shares = found - {"cells"}
+    if len(shares) > 1:
+        return None
+    return next(iter(shares), "cells" if found else "same")
+
+
+def part(facts: Facts, cut: Mapping[Way, Range]) -> Part | None:
+    """What a part takes and gives that has a range of values along each way; no range is empty.
+
+    None where all its windows lie in the padding, and add nothing to a sum.
+    """
+    made = Part()
+    if any(_lost(facts, way, ranges) for way, ranges in cut.items()):
+        return None
+    for way, (start, stop) in cut.items():
+        split = way.split
+        if split.window is None:
+            _cells(facts, way, start, stop, made)
+        made.without |= set(split.once) if start else set()
+        if "mean" in split.joins.values():
+            made.share *= (stop - start) / way.total
+        for name, change in split.attributes.items():
+            given = facts.attributes.get(name)
+            if change == "count":
+                made.attributes[name] = stop - start
+            elif given is not None and len(given) > 1:
+                made.attributes[name] = list(given)[start:stop]
+    for split in dict.fromkeys(way.split for way in cut if way.split.window):
+        _windows(facts, split, {way.axis: way for way in cut if way.split is split}, cut, made)
+    for way in cut:
+        for name, output in way.split.states.items():
+            if output in made.shapes and facts.attributes.get(name) is not None:
+                made.attributes[name] = made.shapes[output]
+    return made
+
+
+def _cells(facts: Facts, way: Way, start: int, stop: int, made: Part) -> None:
+    for tensor, axes in way.split.axes.items():
+        for axis in axes if tensor in facts.shapes else ():
+            spot = way.spot(facts, tensor, axis)
+            if spot is None:
+                continue
+            extent = _extent(facts, tensor, spot)
+            if extent == 1 and way.total != 1:  # stretched
+                continue
+            each = extent // way.total if way.total else 1
+            ranges = (start * each, stop * each)
+            if tensor in facts.outputs:
+                _gives(facts, made, tensor, spot, ranges, ranges)
+            else:
+                made.inputs.setdefault(tensor, {})[spot] = ranges
+
+
+def _extent(facts: Facts, tensor: str, spot: int) -> int:
+    shape = facts.shapes[tensor]
+    return int(shape[0][spot] if shape and isinstance(shape[0], (list, tuple)) else shape[spot])
+
+
+def _gives(facts: Facts, made: Part, tensor: str, spot: int, wanted: Range, computed: Range) -> None:
+    """Of an output, a range of the whole, and the range that a part computes, in which it lies."""
+    made.outputs.setdefault(tensor, {})[spot] = wanted
+    if wanted != computed:
+        made.kept.setdefault(tensor, {})[spot] = (wanted[0] - computed[0], wanted[1] - computed[0])
+    shape = made.shapes.setdefault(tensor, list(facts.shapes[tensor]))
+    shape[spot] = computed[1] - computed[0]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The windows along one axis, in numbers."""
+
+    small: int
+    big: int
+    stride: int
+    reach: int  # cells from the first of a window to behind its last
+    pad: int
+
+    def under(self, start: int, stop: int) -> Range:
+        """The cells under some windows, those in the padding too."""
+        return start * self.stride - self.pad, (stop - 1) * self.stride + self.reach - self.pad
+
+    def windows(self, start: int, stop: int) -> Range:
+        """Windows, some of them over a cell, that hold a range."""
+        first, last = self.under(start, stop)
+        if first >= self.big:
+            start = max(0, (self.big - 1 + self.pad) // self.stride)
+        if last <= 0:
+            stop = -((self.reach - self.pad - 1) // self.stride) + 1
+        return start, stop
+
+    def over(self, start: int, stop: int) -> Range:
+        """The windows that have a cell in a range; more of them where they leave gaps at its ends."""
+        first = -((self.reach - 1 - start - self.pad) // self.stride)
+        first = max(0, min(first, (start + self.pad) // self.stride, self.small - 1))
+        last = (stop - 1 + self.pad) // self.stride + 1
+        if self.under(first, max(last, first + 1))[1] < stop:
+            last += 1
+        return first, max(first + 1, min(last, self.small))
+
+
+def geometry(facts: Facts, window: Window, axis: int) -> Geometry:
+    """The windows of a call along one of its axes."""
+
+    def number(name: str) -> int:
+        value = facts.values[name] if name and not name.isdigit() else int(name or 0)
+        return int(value[axis] if isinstance(value, tuple) else value)
+
+    taps, dilation = number(window.taps), number(window.dilation)
+    reach = (taps - 1) * dilation + 1
+    return Geometry(number(window.small), number(window.big), number(window.stride), reach, number(window.pad))
+
+
+def _lost(facts: Facts, way: Way, ranges: Range) -> bool:
+    """Whether all windows of a share of a sum lie in the padding."""
+    window = way.split.window
+    if window is None or set(way.split.joins.values()) <= {*SHARED}:
+        return False
+    found = geometry(facts, window, way.axis)
+    first, last = found.under(*ranges)
+    return first >= found.big or last <= 0
+
+
+def _windows(facts: Facts, split: Split, own: Mapping[int, Way], cut: Mapping[Way, Range], made: Part) -> None:
+    """The windows of a part along every axis, with the padding that each has of its own."""
+    window = split.window
+    assert window is not None
+    count = next(iter(own.values())).axes
+    padding: dict[str, list[int]] = {name: [0] * count for name in (window.begin, window.end, window.extra)}
+    for axis in range(count):
+        found = geometry(facts, window, axis)
+        windows, cells = (0, found.small), (0, found.big)
+        if axis in own:
+            way = own[axis]
+            wanted = cut[way]
+            windows = found.over(*wanted) if split.size == window.big else found.windows(*wanted)
+            cells = _clipped(found, windows, split.size == window.big)
+            _sides(facts, way, wanted, {"small": windows, "big": cells}, made)
+        first, last = found.under(*windows)
+        padding[window.begin][axis] = max(0, cells[0] - first)
+        padding[window.end][axis] = max(0, last - cells[1])
+        if not padding[window.end][axis]:
+            padding[window.extra][axis] = max(0, cells[1] - last)
+    made.attributes.update({name: entries for name, entries in padding.items() if name})
+    made.attributes.update({name: [0] * count for name in window.zero})
+    made.attributes.update(window.words)
+
+
+def _clipped(found: Geometry, windows: Range, scattered: bool) -> Range:
+    """The cells under windows that there are; the last windows have those behind them that no window reaches."""
+    first, last = found.under(*windows)
+    behind = scattered and windows[1] == found.small
+    return min(max(0, first), found.big), found.big if behind else max(0, min(last, found.big))
+
+
+def _sides(facts: Facts, way: Way, wanted: Range, sides: Mapping[str, Range], made: Part) -> None:
+    for tensor, axes in way.split.axes.items():
+        for axis, side in axes.items() if tensor in facts.shapes else ():
+            spot = way.spot(facts, tensor, axis)
+            if spot is None:
+                continue
+            if tensor in facts.outputs:
+                _gives(facts, made, tensor, spot, wanted, sides[side])
+            else:
+                made.inputs.setdefault(tensor, {})[spot] = sides[side]

@@ -1,0 +1,156 @@
+"""Whatever the table of splits allows gives the whole: by the interpreter, for shipped operations and random ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from opwright.language.model import Op
+from opwright.language.source import SpecInvalid
+from opwright.load import load, load_texts
+from opwright.oracle import sample
+from opwright.oracle.step_sample import samples
+from opwright.oracle.validate import validate
+from opwright.oracle.validate_steps import validate_steps
+from opwright_kernels import _sharding
+from support.calls import Rng
+from support.generated import FULL, rng
+from support.random_specs import draw, texts_of
+from support.random_steps import steps
+from support.specs import FOLDER
+from support.split_calls import facts, in_parts, results, splits
+
+OPS = load(FOLDER, FOLDER.parents[1]).ops
+
+
+def calls(op: Op, count: int) -> Iterator[tuple[Any, Any]]:
+    """Legal calls with small integers."""
+    if op.stepped:
+        for made in samples(op, count, extents=(1, 2, 3, 5, 6)):
+            arrays = [_integers(array) for array in made.arrays]
+            yield [[a] if t.joined and a is not None else a for t, a in zip(op.inputs, arrays)], made.attributes
+    else:
+        found = sample.legal(op)
+        with contextlib.suppress(KeyError):  # sizes that only an output of this sampler tells
+            for number, (setting, inputs, _) in enumerate(list(found)):
+                if number % 3 < count:
+                    yield inputs, sample.arguments(op, setting).values
+
+
+def _integers(array: Any) -> Any:
+    if isinstance(array, (list, tuple)):
+        return [_integers(part) for part in array]
+    return array if array is None or np.dtype(array.dtype).kind != "f" else np.asarray(np.rint(array), array.dtype)
+
+
+def ranges(random: Rng, total: int) -> list[tuple[int, int]]:
+    """Uneven parts of all values: of one value, of none, and of many."""
+    bounds = sorted(int(at) for at in random.integers(0, total + 1, int(random.integers(1, 4))))
+    return list(zip([0, *bounds], [*bounds, total]))
+
+
+def check(op: Op, inputs: Any, attributes: Any, random: Rng, kinds: Counter[str]) -> None:
+    """Every way of a call by itself, and two ways at once."""
+    known = facts(op, inputs, attributes)
+    ways = [way for way in _sharding.ways(splits(op), known) if way.total > 0]
+    chosen = [[way] for way in ways]
+    if len(ways) > 1:
+        chosen.append([ways[int(at)] for at in random.choice(len(ways), 2, replace=False)])
+    whole = results(op, inputs, attributes)
+    for own in chosen:
+        if len({(way.split.size, way.axis) for way in own}) < len(own):
+            continue
+        if any(_sharding.joins(own, name) is None for name in whole):
+            continue
+        found = in_parts(op, inputs, attributes, {way: ranges(random, way.total) for way in own})
+        for name, (cells, count) in found.items():
+            join = _sharding.joins(own, name)
+            kinds[f"{'+'.join(way.split.kind for way in own)} {join}"] += 1
+            message = f"{op.op} {name} along {[(way.split.letter, way.axis) for way in own]} of {attributes}"
+            assert (count > 0).all() or not count.size, message
+            if join in ("cells", "same", "max", "min"):
+                np.testing.assert_array_equal(cells.astype(float), whole[name].astype(float), message)
+            else:
+                near = {"rtol": 1e-4, "atol": 1e-4} if join != "sum" else {"rtol": 1e-6, "atol": 1e-6}
+                np.testing.assert_allclose(cells.astype(float), whole[name].astype(float), err_msg=message, **near)
+
+
+def test_parts_of_shipped_operations_make_the_whole() -> None:
+    random, kinds = rng("splits"), Counter[str]()
+    for op in OPS:
+        for inputs, attributes in calls(op, 6 if FULL else 2):
+            check(op, inputs, attributes, random, kinds)
+    assert {"cells cells", "groups cells", "halo cells", "partial sum", "partial max", "partial mean"} <= kinds.keys()
+
+
+def test_parts_of_random_operations_make_the_whole() -> None:
+    random, kinds, whole = rng("random splits"), Counter[str](), Counter[str]()
+    for number in range(600 if FULL else 90):
+        with contextlib.suppress(SpecInvalid):
+            draft = steps(random) if number % 3 else draw(random)
+            for op in load_texts(texts_of([draft])).ops:
+                whole.update(split.kind for split in splits(op))
+                for inputs, attributes in calls(op, 2 if FULL else 1):
+                    check(op, inputs, attributes, random, kinds)
+    assert {"cells cells", "halo cells", "partial max"} <= kinds.keys()
+    assert whole["whole"]
+
+
+def windowed(op: Op, random: Rng) -> Iterator[tuple[Any, Any]]:
+    """Calls with one spatial axis of many cells, strides, dilations and paddings of all sizes, the largest too."""
+    for _ in range(400):
+        number = {name: int(random.integers(low, high)) for name, low, high in NUMBERS}
+        attributes: dict[str, Any] = {}
+        for attribute in op.attributes:
+            name = attribute.name or ""
+            if name in number:
+                attributes[name] = [number[name]]
+            elif attribute.type == "bool":
+                attributes[name] = bool(random.integers(2))
+            elif attribute.values and random.random() < 0.5:
+                attributes[name] = attribute.values[int(random.integers(len(attribute.values)))].value
+        attributes["data_format"] = "NCX"
+        if "weights_format" in {a.name for a in op.attributes}:
+            attributes["weights_format"] = next(
+                w for w in ("OIX", "IOX") if w in {v.value for v in op.attribute("weights_format").values or ()}
+            )
+        shapes = {"C": 2, "O": 2, "I": 2, "N": 1}
+        inputs = []
+        for tensor in op.inputs:
+            if tensor.shape_of or tensor.optional:
+                inputs.append(None)
+                continue
+            dims = {
+                axis: shapes.get(axis, 0)
+                for axis in (("N", "C", "X") if "N" in (tensor.dims or {}) else ("O", "I", "X"))
+            }
+            spatial = number["kernel"] if "N" not in tensor.dims else int(random.integers(1, 15))
+            inputs.append(random.integers(-3, 4, [extent or spatial for extent in dims.values()]).astype(np.float32))
+        for attribute in op.attributes:
+            if attribute.shape_of:
+                stated = [1, 2, int(random.integers(1, 15))] if "N" in op.output.dims else [2, 2, number["kernel"]]
+                attributes[attribute.name or ""] = stated
+        judge = validate_steps if op.stepped else validate
+        if judge(op, inputs, attributes).accepted:
+            yield inputs, attributes
+
+
+NUMBERS = (("strides", 1, 4), ("pads_begin", 0, 5), ("pads_end", 0, 5), ("dilations", 1, 3), ("kernel", 1, 4))
+NUMBERS += (("output_padding", 0, 2),)
+
+
+def test_windows_are_cut_anywhere_whatever_their_strides_and_padding() -> None:
+    random, kinds, tried = rng("windows"), Counter[str](), Counter[str]()
+    for op in OPS:
+        if any(split.window for split in splits(op)):
+            for inputs, attributes in windowed(op, random):
+                check(op, inputs, attributes, random, kinds)
+                tried[op.op] += 1
+                if tried[op.op] == (60 if FULL else 8):
+                    break
+    assert len(tried) == 10, tried
+    assert min(tried.values()) > 2, tried
+    assert {"halo cells", "partial sum"} <= kinds.keys()

@@ -1,0 +1,88 @@
+"""The site: it builds without a warning, its tutorials run as they are written, and its pages fit narrow windows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support import browser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "docs/site/index.md", *(ROOT / "docs/site/tutorials").glob("*.md")])
+BLOCK = re.compile(r'(?:<!-- needs: (\w+) -->\n)?```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
+INSTALLS = re.compile(r"^pip install .*$", re.MULTILINE)  # the suite has what it needs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_blocks_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> None:
+    python: list[str] = []
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "generator"), str(ROOT / "generated")]),
+    }
+    for needs, language, title, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if needs and shutil.which(needs) is None and find_spec(needs) is None:
+            pytest.skip(f"{needs} is not installed")
+        if title:
+            target = tmp_path / title
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            continue
+        assert language in ("sh", "python"), f"{page.name}: nothing runs a block of {language}"
+        if language == "python":
+            python.append(text)  # the blocks of a page are one program
+        script = "\n".join(python) if language == "python" else INSTALLS.sub("", text)
+        command = [sys.executable, "-c", script] if language == "python" else ["bash", "-euo", "pipefail", "-c", script]
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    pytest.importorskip("material", reason="MkDocs Material is not installed")
+    target = tmp_path_factory.mktemp("site")
+    ran = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr  # a link or an anchor that leads nowhere is a warning, and ends it
+    yield target
+
+
+def test_the_site_has_every_page_and_every_table(site: Path) -> None:
+    operations = {page.stem for page in (ROOT / "generated/opwright_kernels/docs").glob("*.md")}
+    assert {page.stem for page in (site / "reference").glob("*.html")} == operations
+    assert {page.stem for page in (site / "tables").glob("*.html")} == {"schedules", "sharding", "disagreements"}
+    assert "soft_max" in (site / "search/search_index.json").read_text(encoding="utf-8")
+    formulas = (site / "reference/soft_max.html").read_text(encoding="utf-8")
+    assert formulas.count("<math") >= 5
+    assert "\\mathrm" not in re.sub(r'title="[^"]*"', "", formulas)
+
+
+def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        fetched = re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(https?://[^"]+)"', text)
+        assert not [one for one in fetched if "canonical" not in one], page
+
+
+@pytest.mark.skipif(browser.executable() is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("page", ["site/index", "site/compare", "reference/soft_max", "tables/sharding"])
+def test_a_page_fits_narrow_and_wide_windows(page: str, site: Path) -> None:
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    text = text.replace("<head>", f'<head><base href="{(site / page).parent.as_uri()}/">')
+    for width in (360, 1200):
+        said = browser.measured(text, width, "return [frame.documentElement.scrollWidth, frame.body.innerText.length]")
+        assert said[0] <= width
+        assert said[1] > 500

@@ -1,0 +1,189 @@
+"""One process of several: operators on DTensors against one call, and training in parallel against training alone.
+
+Run with torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; prints what was right, by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+CONVOLVED = {
+    "strides": [1, 1],
+    "pads_begin": [1, 1],
+    "pads_end": [1, 1],
+    "dilations": [1, 1],
+    "data_format": "NCX",
+    "weights_format": "OIX",
+}
+
+
+def ints(*shape: int) -> torch.Tensor:
+    return torch.randint(-3, 4, shape).float()
+
+
+def agrees(name: str, found: DTensor, wanted: torch.Tensor, placement: str) -> None:
+    assert str(found.placements[0]).startswith(placement), (name, found.placements)
+    whole = found.full_tensor()
+    assert whole.shape == wanted.shape, (name, whole.shape, wanted.shape)
+    assert torch.equal(whole, wanted), name
+
+
+def by_placements(mesh: Any, ops: Any) -> None:
+    """Strategies of register_sharding: no collective but where shards are put together."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    src, weights, bias = ints(6, 4, 9, 8), ints(8, 4, 3, 3), ints(8)
+    wanted = ops.convolution(src, weights, bias, **CONVOLVED)
+    whole = [distribute_tensor(t, mesh, [Replicate()]) for t in (src, weights, bias)]
+    cut = [
+        distribute_tensor(src, mesh, [Shard(0)]),
+        distribute_tensor(weights, mesh, [Shard(0)]),
+        distribute_tensor(bias, mesh, [Shard(0)]),
+    ]
+    with CommDebugMode() as counted:
+        batch = ops.convolution(cut[0], whole[1], whole[2], **CONVOLVED)
+        channels = ops.convolution(whole[0], cut[1], cut[2], **CONVOLVED)
+        partial = ops.convolution(
+            distribute_tensor(src, mesh, [Shard(1)]),
+            distribute_tensor(weights, mesh, [Shard(1)]),
+            whole[2],
+            **CONVOLVED,
+        )
+        soft = ops.soft_max(distribute_tensor(src, mesh, [Shard(2)]), axis=1)[0]
+        rows = ops.mat_mul(distribute_tensor(src, mesh, [Shard(2)]), distribute_tensor(ints(8, 5), mesh, [Replicate()]))
+    assert rows.placements[0] == Shard(2)
+    agrees("batch", batch, wanted, "S(0)")
+    agrees("channels", channels, wanted, "S(1)")
+    agrees("partial sums", partial, wanted, "P")
+    assert torch.equal(soft.full_tensor(), ops.soft_max(src, axis=1)[0])
+    moved = {
+        str(op): count
+        for op, count in counted.get_comm_counts().items()
+        if "scatter" not in str(op) and "broadcast" not in str(op)
+    }
+    assert not moved, moved
+    other = {**CONVOLVED, "pads_begin": [0, 1]}
+    agrees(
+        "other attributes",
+        ops.convolution(cut[0], whole[1], whole[2], **other),
+        ops.convolution(src, weights, bias, **other),
+        "S(0)",
+    )
+
+
+def by_parts(mesh: Any, ops: Any) -> None:
+    """Own attributes: groups, and halos between neighbours alone."""
+    from opwright_kernels.torch import distributed
+
+    sent: list[torch.Tensor] = []
+    kept = dist.P2POp.__init__
+
+    def counted(self: Any, op: Any, tensor: Any, *more: Any) -> None:
+        sent.extend([tensor] if op is dist.isend else [])
+        kept(self, op, tensor, *more)
+
+    dist.P2POp.__init__ = counted
+    size = mesh.size()
+    src, weights, bias = ints(2, 8, 13, 8), ints(8, 2, 3, 3), ints(8)
+    grouped = {**CONVOLVED, "groups": 4}
+    wanted = ops.convolution(src, weights, bias, **grouped)
+    args = distribute_tensor(weights, mesh, [Replicate()]), distribute_tensor(bias, mesh, [Replicate()])
+    agrees(
+        "groups",
+        distributed.call("convolution", distribute_tensor(src, mesh, [Shard(1)]), *args, **grouped),
+        wanted,
+        "S(1)",
+    )
+    assert not sent
+    agrees(
+        "rows",
+        distributed.call("convolution", distribute_tensor(src, mesh, [Shard(2)]), *args, **grouped),
+        wanted,
+        "S(2)",
+    )
+    neighbours = (mesh.get_local_rank() > 0) + (mesh.get_local_rank() < size - 1)
+    assert sum(tensor.numel() for tensor in sent) == neighbours * 2 * 8 * 1 * 8, [
+        t.shape for t in sent
+    ]  # one row to each
+    strided = {**CONVOLVED, "strides": [2, 1], "dilations": [2, 1], "groups": 4}
+    wanted = ops.convolution(src, weights, bias, **strided)
+    agrees(
+        "strides",
+        distributed.call("convolution", distribute_tensor(src, mesh, [Shard(2)]), *args, **strided),
+        wanted,
+        "S(2)",
+    )
+    spread = {**CONVOLVED, "strides": [2, 2], "weights_format": "IOX"}
+    back = ints(8, 3, 3, 3)
+    wanted = ops.conv_transpose(src, back, **spread)
+    found = distributed.call(
+        "conv_transpose",
+        distribute_tensor(src, mesh, [Shard(2)]),
+        distribute_tensor(back, mesh, [Replicate()]),
+        **spread,
+    )
+    agrees("transposed", found, wanted, "S(2)")
+    stated = {**CONVOLVED, "weights_shape": [3, 8, 3, 3]}
+    seed = ints(2, 3, 13, 8)
+    wanted = ops.convolution_backward_weights(src, seed, **stated)
+    pair = [distribute_tensor(t, mesh, [Shard(2)]) for t in (src, seed)]
+    agrees("sums over windows", distributed.call("convolution_backward_weights", *pair, **stated), wanted, "P")
+    dist.P2POp.__init__ = kept
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.weights = torch.nn.Parameter(torch.randn(4, 3, 3, 3) / 5)
+        self.bias = torch.nn.Parameter(torch.randn(4) / 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        ops = torch.ops.opwright
+        return ops.relu(ops.convolution(x, self.weights, self.bias, **CONVOLVED)).pow(2).mean()
+
+
+def trained(mesh: Any) -> None:
+    """Data-parallel training gives the gradients of one process."""
+    torch.manual_seed(5)
+    x = torch.randn(4 * mesh.size(), 3, 9, 9)
+    alone = Model()
+    alone(x).backward()
+    own = x.chunk(mesh.size())[mesh.get_local_rank()]
+    models = {"DDP": DistributedDataParallel(Model())}
+    for name, model in models.items():
+        model(own).backward()
+        for mine, wanted in zip(model.parameters(), alone.parameters()):
+            assert torch.allclose(mine.grad, wanted.grad, rtol=1e-4, atol=1e-6), name
+    print("trained", flush=True)
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    import opwright_kernels as ok
+    from opwright_kernels.torch import distributed
+
+    ok.set_num_threads(1)
+    distributed.register()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(1)
+    asked = sys.argv[1:] or ["placements", "parts", "trained"]
+    for name, check in (("placements", by_placements), ("parts", by_parts)):
+        if name in asked:
+            check(mesh, torch.ops.opwright)
+            print(name, flush=True)
+    if "trained" in asked:
+        trained(mesh)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Calls of the interpreter in parts, as the table of splits says, and the parts joined again.
+
+In: an operation, arrays and attributes. Out: what a call means, as the runtime of splits takes it, and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from opwright.derive.splitting.table import table
+from opwright.language import expr
+from opwright.language.model import Op, Tensor
+from opwright.oracle.indices import vectors
+from opwright.oracle.interpret import compute
+from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate import Validation, validate
+from opwright.oracle.validate_steps import validate_steps
+from opwright_kernels import _sharding
+from opwright_kernels._sharding import Facts, Range, Way
+
+JOIN = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def splits(op: Op) -> tuple[_sharding.Split, ...]:
+    return _sharding.splits([split.data() for split in table(op)])
+
+
+def results(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a call by the interpreter."""
+    if op.stepped:
+        return compute_steps(op, inputs, attributes)
+    return {op.output.name: compute(op, inputs, attributes)}
+
+
+def facts(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Facts:
+    """What a legal call means."""
+    call = validate_steps(op, inputs, attributes) if op.stepped else validate(op, inputs, attributes)
+    assert call.accepted, call.violations
+    shapes = {t.name: _shape(array) for t, array in zip(op.inputs, inputs) if array is not None}
+    if op.stepped:
+        shapes |= call.shapes
+        places = dict(call.places)
+    else:
+        shapes[op.output.name] = call.shape
+        places = {tensor.name: _places(op, tensor, call) for tensor in op.tensors}
+    assert call.row is not None
+    said = {a.name: _plain(a.type, a.default) for a in op.attributes} | dict(attributes)
+    names = tuple(output.name for output in op.outputs)
+    return Facts(call.values, places, shapes, said, op.dtypes.index(call.row), call.arrangements, names)
+
+
+def _shape(array: Any) -> Any:
+    return [part.shape for part in array] if isinstance(array, (list, tuple)) else array.shape
+
+
+def _plain(kind: str | None, default: str | None) -> Any:
+    return int(default) if default is not None and kind == "s64" else None if default is None else default
+
+
+def _places(op: Op, tensor: Tensor, call: Validation) -> dict[str, tuple[int, ...]]:
+    dims = tensor.ways[call.arrangements.get(tensor.name, next(iter(tensor.ways)))]
+    order = op.layouts[tensor.layout][call.layouts[tensor.layout]] if tensor.layout else tuple(dims)
+    rank = next((len(value) for value in call.values.values() if isinstance(value, tuple)), 0)
+    found, at = {}, 0
+    for axis in order:
+        axes = rank if expr.loose_names(dims[axis].tree) & vectors(op) else 1
+        found[axis], at = tuple(range(at, at + axes)), at + axes
+    return found
+
+
+def in_parts(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], cut: Mapping[Way, Sequence[Range]]) -> Any:
+    """The outputs of a call, computed for ranges of letters and joined."""
+    whole = facts(op, inputs, attributes)
+    outputs: dict[str, Any] = {}
+    joins = {name: _sharding.joins(tuple(cut), name) for name in whole.outputs if name in whole.shapes}
+    for ranges in product(*cut.values()):
+        if any(start == stop for start, stop in ranges):
+            continue
+        part = _sharding.part(whole, dict(zip(cut, ranges)))
+        if part is None:
+            continue
+        own = [
+            None if t.name in part.without else _of(a, part.inputs.get(t.name, {})) for t, a in zip(op.inputs, inputs)
+        ]
+        for at, tensor in enumerate(op.inputs):
+            if tensor.shape_of and own[at] is not None and tensor.shape_of in part.shapes:
+                own[at] = np.asarray(part.shapes[tensor.shape_of], inputs[at].dtype)
+        for name, array in results(op, own, {**attributes, **part.attributes}).items():
+            used = _of(array, part.kept.get(name, {}))
+            _join(outputs, name, joins[name], used, part, whole)
+    return outputs
+
+
+def _of(array: Any, ranges: Mapping[int, Range]) -> Any:
+    if isinstance(array, (list, tuple)):
+        return [_of(part, ranges) for part in array]
+    for axis, (start, stop) in ranges.items() if array is not None else ():
+        array = np.take(array, range(start, stop), axis)
+    return array
+
+
+def _join(outputs: dict[str, Any], name: str, join: str | None, used: Any, part: Any, whole: Facts) -> None:
+    assert join is not None
+    if name not in outputs:
+        outputs[name] = (np.empty(whole.shapes[name], used.dtype), np.zeros(whole.shapes[name], int))
+    cells, count = outputs[name]
+    spot = [slice(None)] * cells.ndim
+    for axis, (start, stop) in part.outputs.get(name, {}).items():
+        spot[axis] = slice(start, stop)
+    at = tuple(spot)
+    assert used.shape == cells[at].shape, (used.shape, cells[at].shape)
+    value = used * np.asarray(part.share, used.dtype) if join == "mean" else used
+    combine = JOIN.get("sum" if join == "mean" else join)
+    cells[at] = value if combine is None or not count[at].any() else combine(cells[at], value)
+    count[at] += 1
