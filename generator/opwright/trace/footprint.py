@@ -87,7 +87,8 @@ def footprint(path: str, output: Output, reads: set[str], watching: Watching) ->
     reads.clear()
     watching.taken()
     view = output.view()
-    text = tidy(path, dataclasses.replace(output, view=lambda: view).text(watching))
+    text = dataclasses.replace(output, view=lambda: view).text(watching)
+    text = tidy(path, text) if output.rendered else text
     return Footprint(path, view, text, frozenset(reads), watching.taken())
 
 
