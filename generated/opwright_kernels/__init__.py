@@ -5,14 +5,14 @@
 Abs, AbsBackward, Add, AvgPool, AvgPoolBackward, BatchNormForwardTraining, BatchNormInference,
 BatchNormTrainingBackward, BiasAdd, BiasAddBackward, Clamp, ClampBackward, Concat, ConvTranspose,
 ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
-ConvolutionBackwardWeights, Dequantize, Divide, DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp, GELU,
-GELUBackward, GenIndex, GreaterEqual, GroupNorm, HardSigmoid, HardSigmoidBackward, HardSwish, HardSwishBackward,
-Interpolate, InterpolateBackward, LayerNorm, LayerNormBackward, LeakyReLU, Log, LogSoftmax, LogSoftmaxBackward,
-MatMul, MaxPool, MaxPoolBackward, Maximum, Minimum, Mish, MishBackward, Multiply, PReLU, PReLUBackward, Pow,
-Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd,
-ReduceSum, Reorder, Round, Select, Sigmoid, SigmoidBackward, SoftMax, SoftMaxBackward, SoftPlus, SoftPlusBackward,
-Sqrt, SqrtBackward, Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TanhBackward,
-TypeCast.
+ConvolutionBackwardWeights, Dequantize, Divide, Dropout, DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp,
+GELU, GELUBackward, GenIndex, GreaterEqual, GroupNorm, HardSigmoid, HardSigmoidBackward, HardSwish,
+HardSwishBackward, Interpolate, InterpolateBackward, LayerNorm, LayerNormBackward, LeakyReLU, Log, LogSoftmax,
+LogSoftmaxBackward, MatMul, MaxPool, MaxPoolBackward, Maximum, Minimum, Mish, MishBackward, Multiply, PReLU,
+PReLUBackward, Pow, Quantize, RMSNorm, ReLU, ReLUBackward, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean,
+ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, SigmoidBackward, SoftMax, SoftMaxBackward,
+SoftPlus, SoftPlusBackward, Sqrt, SqrtBackward, Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract,
+Tanh, TanhBackward, TypeCast.
 
 One function per operation: inputs by position, attributes by keyword. Arrays of NumPy, and anything with
 `__array_interface__` or DLPack. A call that the specification refuses raises SpecError and writes nothing.
@@ -52,6 +52,7 @@ _OPERATIONS = _interface.Operations(
         "convolution_backward_weights": "ConvolutionBackwardWeights",
         "dequantize": "Dequantize",
         "divide": "Divide",
+        "dropout": "Dropout",
         "dynamic_dequantize": "DynamicDequantize",
         "dynamic_quantize": "DynamicQuantize",
         "elu": "Elu",
@@ -183,6 +184,7 @@ __all__ = [
     "convolution_backward_weights",
     "dequantize",
     "divide",
+    "dropout",
     "dynamic_dequantize",
     "dynamic_quantize",
     "elu",

@@ -282,6 +282,16 @@ def divide(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def dropout(
+    src: ArrayLike,
+    seed: ArrayLike,
+    offset: ArrayLike,
+    probability: ArrayLike,
+    *,
+    out: ArrayLike | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def dynamic_dequantize(
     src: ArrayLike,
     scales: ArrayLike,

@@ -250,7 +250,7 @@ class StepKernels(Operation):
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":
-            return C_TYPES[self.accumulate[row]]
+            return C_TYPES[info.dtype or self.accumulate[row]]
         return C_TYPES[info.dtype if info.role == "list" else self.rows[row][1][info.name]]
 
     def isas(self, label: str) -> tuple[_isa.Isa, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ._arrays import Array
 from ._axes import Places
+from ._dtypes import DTYPES
 from ._schedules import ENOUGH, Candidate, Lanes, Schedule, chosen
 
 LINE = 64  # bytes; what tasks of different threads write begins at lines of its own
@@ -39,7 +40,7 @@ class ArrayInfo:
     role: str  # input, list, output, between
     axes: Mapping[str, str]  # axis to the symbol of its run; '' where it is none
     absent: float = 0.0
-    dtype: str = ""  # of a list
+    dtype: str = ""  # of a list, and of integers between steps; '' where the row says it
     sizes: Mapping[str, str] = field(default_factory=dict)  # where inputs are joined: axis to the symbol of its extent
 
 
@@ -168,7 +169,8 @@ class Sizes:
             begins[name] = private, end[private]
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
             number = 0 if name in unstored else number
-            end[private] += -(-number * self.itemsize // LINE) * LINE
+            itemsize = DTYPES[self.info(name).dtype].itemsize if self.info(name).dtype else self.itemsize
+            end[private] += -(-number * itemsize // LINE) * LINE
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)
         return Memory(end[False], end[True])

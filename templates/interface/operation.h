@@ -123,6 +123,7 @@ typedef struct opw_operation {
     const opw_argument *inputs, *outputs;
     const opwright_dtype *rows; // of each row the inputs', then the outputs'
     const opwright_dtype *accumulate;
+    bool integers; // whether some array between steps holds integers of 64 bits in all rows
     void (*resolve)(opw_context *x);
     // Hands arrays to a kernel of a row: the inputs, lists and outputs, in the kernel's order.
     void (*const *run)(opw_function *kernel, void *const *at, const void *sizes, const opwright_team *team,

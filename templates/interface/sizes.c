@@ -394,7 +394,7 @@ static bool unstored(const opw_operation *op, const opw_told *told, const char *
 static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told *told)
 {
     const opw_found *const found = &t->x->found;
-    const int64_t itemsize = opw_dtype_names[t->op->accumulate[found->row]].size;
+    const int64_t itemsize = t->op->integers ? 8 : opw_dtype_names[t->op->accumulate[found->row]].size;
     int64_t end[2] = {0, 0}, begins[sizeof found->between / sizeof *found->between];
     for (int64_t n = 0; n < found->betweens; ++n) {
         const opw_between *const one = &found->between[n];

@@ -56,6 +56,7 @@
 #include "opwright/convolution_backward_weights.h"
 #include "opwright/dequantize.h"
 #include "opwright/divide.h"
+#include "opwright/dropout.h"
 #include "opwright/dynamic_dequantize.h"
 #include "opwright/dynamic_quantize.h"
 #include "opwright/elu.h"

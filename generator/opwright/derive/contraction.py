@@ -67,7 +67,7 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     if not isinstance(value, Binary) or value.op != "*" or found.arrays[part.target.tensor].role != "between":
         return None
     left, right, target = value.left, value.right, assignment.target
-    if not isinstance(left, Read) or not isinstance(right, Read):
+    if not isinstance(left, Read) or not isinstance(right, Read) or {left.tensor, right.tensor} & found.integers:
         return None
     told = roles(target, (left, right), part.letters)
     if all(_walked(found, read) for read in (target, left, right)):
@@ -152,7 +152,7 @@ class _Split:
     def steps(self, arrays: dict[str, Array]) -> list[Part]:
         """The steps that it becomes, whose arrays join `arrays`; none where it stays."""
         part = self.part
-        if part.by is not None or part.where or part.operator != "sum":
+        if part.by is not None or part.where or part.operator != "sum" or part.target.tensor in self.found.integers:
             return []
         if not all(_walked(self.found, read) for read in (part.target, *part.reads)):
             return []

@@ -102,6 +102,13 @@ class Program:
     parts: tuple[Part, ...]
     same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs that have as many cells as each other
 
+    @property
+    def integers(self) -> frozenset[str]:
+        """The arrays between steps that hold integers of 64 bits in every row, since functions of bits make them."""
+        trees = {part.target.tensor: [formula.value for formula in part.formulas] for part in self.parts}
+        found = {name for name, values in trees.items() if any(map(expr.of_bits, values))}
+        return frozenset(name for name in found if self.arrays[name].role == "between")
+
     def between(self) -> tuple[Array, ...]:
         """The arrays that steps name themselves, in the order of their first step."""
         return tuple(array for array in self.arrays.values() if array.role == "between")

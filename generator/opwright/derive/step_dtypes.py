@@ -5,7 +5,7 @@ In: an operation of steps. Out: problems, each with its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
 from ..language import expr
@@ -13,8 +13,9 @@ from ..language.dtypes import DTYPES
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind
 from ..language.model import Op
-from ..language.schema import place
+from ..language.schema import Assignment, place
 from ..language.source import Mark, Problem, unknown
+from ..language.spelling import spell
 from .program import readable_lists
 from .step_keys import is_number
 from .whole import is_whole, kinds_in_steps
@@ -43,10 +44,13 @@ def dtypes(op: Op) -> Iterator[Problem]:
         if cells in seen:
             yield Problem(at, "dtype-row", f"this row of data types is a duplicate of the one at {seen[cells]}")
         seen[cells] = at
-        if row["accumulate"] == "s64":
-            yield from _whole(op, at)
-        else:
-            yield from _bits(op, at, row["accumulate"])
+        whole = row["accumulate"] == "s64"
+        made = [made for step in op.semantics.steps for made in step.assignments]
+        integers = {one.target.tensor for one in made if expr.of_bits(one.value)} - {t.name for t in op.outputs}
+        yield from () if whole else _bits(made, integers, at, _of_integers(op, row) | integers)
+        made = [one for one in made if whole or one.target.tensor in integers]
+        said = f"the row of {at} accumulates in s64" if whole else "a step with functions of bits makes integers"
+        yield from _whole(op, made, said)
     inputs: dict[tuple[str, ...], Mark] = {}
     told = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
@@ -69,32 +73,47 @@ def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
 
 
-def _bits(op: Op, row: Mark, accumulate: str) -> Iterator[Problem]:
-    """Functions of integers, which a row that accumulates in real numbers cannot have."""
-    for assignment in (assignment for step in op.semantics.steps for assignment in step.assignments):
-        for node in expr.walk(assignment.value):
-            if isinstance(node, Call) and node.function in expr.BIT_FUNCTIONS:
-                message = f"{node.function}() takes integers, but the row of {row} accumulates in {accumulate}; say s64"
-                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
+def _of_integers(op: Op, row: Mapping[str, str]) -> set[str]:
+    """The tensors and lists that hold integers in a row."""
+    lists = {attribute.name or "" for attribute in readable_lists(op) if attribute.type != "f32[]"}
+    return lists | {name for name, dtype in row.items() if dtype in DTYPES and DTYPES[dtype].integer}
 
 
-def _whole(op: Op, row: Mark) -> Iterator[Problem]:
-    """Steps that make real numbers, which a row that accumulates in s64 cannot hold."""
+def _bits(made: Sequence[Assignment], integers: set[str], at: Mark, whole: set[str]) -> Iterator[Problem]:
+    """Functions of bits in a row of real numbers: they make an intermediate, of integers alone."""
+    for assignment in made:
+        target = assignment.target.tensor
+        calls = [n for n in expr.walk(assignment.value) if isinstance(n, Call) and n.function in expr.BIT_FUNCTIONS]
+        if target not in integers:
+            for node in calls:
+                message = f"{node.function}() takes integers, but the row of {at} accumulates in real numbers"
+                hint = "; assign this to a name of its own and read that here, or say s64"
+                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message + hint)
+            continue
+        if not calls:
+            message = f"'{target}' holds integers, as another step makes it with a function of bits"
+            hint = f"all steps that write it need one, as in bit_or({spell(assignment.value)}, 0)"
+            yield Problem(assignment.value_at, "dtype-accumulate", f"{message}; {hint}")
+        for read in dict.fromkeys(expr.reads(assignment.value)):
+            if read.tensor not in whole:
+                message = f"'{read.tensor}' holds real numbers in the row of {at}, but functions of bits take integers"
+                yield Problem(assignment.value_at.moved(read.column), "dtype-accumulate", message)
+
+
+def _whole(op: Op, assignments: Sequence[Assignment], said: str) -> Iterator[Problem]:
+    """What makes real numbers in assignments that make integers of 64 bits."""
     real = {attribute.symbol or attribute.name for attribute in op.attributes if attribute.type == "f32"}
     real_lists = {attribute.name for attribute in readable_lists(op) if attribute.type == "f32[]"}
     kinds = kinds_in_steps(op)
-    for step in op.semantics.steps:
-        for assignment in step.assignments:
-            for node in _outside_integers(assignment.value, kinds):
-                wrong = isinstance(node, Call) and (node.function in INEXACT or node.function in ("floor", "ceil"))
-                wrong = wrong or (isinstance(node, Binary) and node.op == "/")
-                wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
-                wrong = wrong or (isinstance(node, Name) and node.id in real)
-                if wrong or (isinstance(node, Read) and node.tensor in real_lists):
-                    at = assignment.value_at.moved(node.column)
-                    message = f"this is a real number, but the row of {row} accumulates in s64"
-                    message += "; f64 holds integers up to 2**53"
-                    yield Problem(at, "dtype-accumulate", message)
+    for assignment in assignments:
+        for node in _outside_integers(assignment.value, kinds):
+            wrong = isinstance(node, Call) and (node.function in INEXACT or node.function in ("floor", "ceil"))
+            wrong = wrong or (isinstance(node, Binary) and node.op == "/")
+            wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
+            wrong = wrong or (isinstance(node, Name) and node.id in real)
+            if wrong or (isinstance(node, Read) and node.tensor in real_lists):
+                message = f"this is a real number, but {said}; f64 holds integers up to 2**53"
+                yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
 
 
 def _outside_integers(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:

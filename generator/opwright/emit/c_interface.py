@@ -108,6 +108,10 @@ class Interface:
         return tuple(tuple(row[name].upper() for name in names) for row in self.op.dtypes)
 
     @property
+    def integers(self) -> str:
+        return "true" if any(array.dtype for array in self.wrapper.arrays if array.role == "between") else "false"
+
+    @property
     def accumulate(self) -> tuple[str, ...]:
         return tuple(row["accumulate"].upper() for row in self.op.dtypes)
 

@@ -192,7 +192,8 @@ class Elements:
         array = self.program.arrays[name]
         if array.role == "list":
             return "f64" if self.op.attribute(name).type == "f32[]" else "s64"
-        return self.row["accumulate"] if array.role == "between" else self.row[name]
+        between = "s64" if name in self.program.integers else self.row["accumulate"]
+        return between if array.role == "between" else self.row[name]
 
     def c_type(self, name: str) -> str:
         return DTYPES[self.dtype(name)].c_type

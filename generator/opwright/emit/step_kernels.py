@@ -194,7 +194,8 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():
             if array.role == role:
-                dtype = {"list": "f64" if array.name in real else "s64", "between": row["accumulate"]}.get(role)
+                between = "s64" if array.name in found.program.integers else row["accumulate"]
+                dtype = {"list": "f64" if array.name in real else "s64", "between": between}.get(role)
                 result.append(Parameter(array.name, DTYPES[dtype or row[array.name]].c_type, role))
     return tuple(result)
 

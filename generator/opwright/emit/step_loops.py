@@ -36,9 +36,16 @@ class Loops(Elements):
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
         kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
-        self.values = Values(row["accumulate"], kinds, self.scalar, self.element, self.dtype)
+        self.made_in = {
+            accumulate: Values(accumulate, kinds, self.scalar, self.element, self.dtype)
+            for accumulate in (row["accumulate"], "s64")
+        }
         self.wholes: dict[Expr, str] = {}  # names of integers that are the same for all of a task
         self.laned_rows = False  # whether any step takes lanes together
+
+    def values_of(self, target: str) -> Values:
+        """How the values of steps that write an array are made: in the accumulator of the row, or in integers."""
+        return self.made_in["s64" if target in self.program.integers else self.row["accumulate"]]
 
     def known(self) -> set[str]:
         """The names that a task knows from its beginning: constants, and its letters."""

@@ -115,9 +115,9 @@ class Lowering(Loops):
         """The arrays of a task that are one number each, as they begin."""
         made = dict.fromkeys(part.target.tensor for part in self.phase.parts if self.is_number(part.target.tensor))
         return [
-            Declare(name, self.values.number(INITIAL[first.operator]), self.values.c_type, changes=True)
+            Declare(name, values.number(INITIAL[first.operator]), values.c_type, changes=True)
             for name in made
-            for first in [self.staged.first_writer(name)]
+            for first, values in [(self.staged.first_writer(name), self.values_of(name))]
         ]
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
@@ -227,7 +227,7 @@ class Lowering(Loops):
         order = [loop.name for loop in (*kept, *reduced)] + ([self.lane_name()] if lane else [])
         bounds = Guards(self, part, formula).bounds(order)
         if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula):
-            row = Row(self, self.values, part, formula)
+            row = Row(self, self.values_of(part.target.tensor), part, formula)
             if lane in target and step_tiles.possible(self, part, formula, reduced, bounds):
                 made = self.looped(kept, bounds, step_tiles.tiled(self, part, formula, reduced, bounds), part.source)
             elif lane in target:
@@ -250,17 +250,17 @@ class Lowering(Loops):
         self, part: Part, row: Row, kept: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
     ) -> tuple[Stmt, ...]:
         """A reduction along lanes: a fixed number of sums, which are put together at the end."""
-        name = f"sums_{self.sums}_"
+        name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
         self.sums += 1
         inner = self.looped(reduced, bounds, [self.laned(bounds, row.reduced(name), part.source)], part.source)
         total = updated(
-            self.values,
+            values,
             part.operator,
             self.element(part.target),
-            together(self.values, name, part.operator),
+            together(values, name, part.operator),
             part.source,
         )
-        return self.looped(kept, bounds, [*begun(self.values, name, part.operator), *inner, total], part.source)
+        return self.looped(kept, bounds, [*begun(values, name, part.operator), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The cells of an array between steps before the first of them."""
@@ -277,7 +277,7 @@ class Lowering(Loops):
             indices.append(expr.Number(0) if axis.kind == "ones" else expr.Name(walker or axis.name))
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
-            Assign(self.element(cell), self.values.number(INITIAL[part.operator]), source=part.source),
+            Assign(self.element(cell), self.values_of(array.name).number(INITIAL[part.operator]), source=part.source),
         )
         names = [index.id for index in indices if isinstance(index, expr.Name)]
         loops = [loop for n in names if n not in self.phase.own for loop in self.loops_of(self.program.letters[n])]
@@ -287,8 +287,8 @@ class Lowering(Loops):
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""
-        target = self.element(part.target)
+        target, values = self.element(part.target), self.values_of(part.target.tensor)
         if part.operator == "set":
-            copied = self.values.copied(value, self.dtype(part.target.tensor))
+            copied = values.copied(value, self.dtype(part.target.tensor))
             return (Assign(target, copied, source=part.source),)
-        return (updated(self.values, part.operator, target, self.values.cell(value), part.source),)
+        return (updated(values, part.operator, target, values.cell(value), part.source),)

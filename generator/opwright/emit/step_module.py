@@ -203,6 +203,8 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     dtype = ""
     if array.role == "list":
         dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
+    if array.name in program(op).integers:
+        dtype = "int64"
     joined = any(tensor.joined for tensor in op.inputs)
     sizes = {x.name: x.extent.id for x in array.axes if joined and x.kind == "one" and isinstance(x.extent, Name)}
     return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})

@@ -78,7 +78,8 @@ class ReachWriter(Writer):
 
     def numbers(self) -> None:
         """Numbers of letters that become real: the type of a row's values must hold all of them."""
-        found = {n for part in self.program.parts for f in part.formulas for n in _valued(f.value)}
+        real = [part for part in self.program.parts if part.target.tensor not in self.program.integers]
+        found = {n for part in real for f in part.formulas for n in _valued(f.value)}
         for text in sorted(
             {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
         ):

@@ -60,7 +60,7 @@ def _tile(
     room: int,
 ) -> tuple[Stmt, ...]:
     """One tile, of so many lanes."""
-    values, source = loops.values, part.source
+    values, source = loops.values_of(part.target.tensor), part.source
     row = Row(loops, values, part, formula)
     target = row.target_row(True)
     pointer, row.before = row.before, []

@@ -36,6 +36,11 @@ class Dtype:
         return least <= value <= most and value % max(step, 2.0 ** (math.frexp(value)[1] - digits)) == 0
 
     @property
+    def integer(self) -> bool:
+        """Whether all its numbers are integers; a boolean's are 0 and 1."""
+        return self.exact is not None and self.exact[1] == 1
+
+    @property
     def infinite(self) -> bool:
         """Whether it has an infinity."""
         return self.name in ("f32", "f64", "bf16", "f16", "f8_e5m2")

@@ -300,6 +300,12 @@ def walk(tree: Expr) -> Iterator[Expr]:
 
 
 @memoised
+def of_bits(tree: Expr) -> bool:
+    """Whether a tree calls a function of bits, so that its values are integers of 64 bits."""
+    return any(isinstance(node, Call) and node.function in BIT_FUNCTIONS for node in walk(tree))
+
+
+@memoised
 def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
     """A tree with every part equal to `old` replaced; an element of a tensor is replaced only as a whole."""
     if tree == old:

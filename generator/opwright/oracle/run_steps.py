@@ -20,7 +20,7 @@ from .dtypes import stored
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK
-from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, is_integer, letters_of
+from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, integers_of, is_integer, letters_of
 from .step_call import StepValidation
 from .validate_steps import validate_steps
 
@@ -58,8 +58,8 @@ class Run:
         self.reals = {
             attribute.symbol or attribute.name or "" for attribute in op.attributes if attribute.type == "f32"
         }
-        self.whole = self.row["accumulate"] == "s64"
-        self.dtype = np.dtype(np.int64 if self.whole else np.float64)
+        self.integers = integers_of(op)
+        self.among("")
         self.symbols: dict[str, Any] = dict(call.values)
         self.shapes = {name: self.shape(name) for name in self.axes}
         self.summed = {t.name for t in op.outputs if t.broadcast_as in call.arrays and t.name in call.shapes}
@@ -70,11 +70,21 @@ class Run:
         for name, entries in call.lists.items():
             self.data[name] = np.broadcast_to(np.asarray(entries, self.dtype), self.shapes[name])
 
+    def among(self, target: str) -> None:
+        """Values are made in the numbers of the steps that write an array: integers, or the accumulator of the row."""
+        self.whole = self.row["accumulate"] == "s64" or target in self.integers
+        self.dtype = np.dtype(np.int64 if self.whole else np.float64)
+
     def given(self, tensor: Tensor) -> Any:
         """The elements of an input, also of an omitted one."""
         if tensor.name not in self.call.arrays:
             return np.full(math.prod(self.shapes[tensor.name]), float(tensor.absent or 0), self.dtype)
-        return self.canonical(tensor.name, self.call.arrays[tensor.name]).astype(self.dtype).ravel()
+        cells = self.canonical(tensor.name, self.call.arrays[tensor.name]).ravel()
+        return cells if self.exact(cells) else cells.astype(self.dtype)
+
+    def exact(self, cells: Any) -> bool:
+        """Whether cells of an input stay integers until a step reads them, of real numbers or of integers."""
+        return bool(self.integers) and np.issubdtype(cells.dtype, np.integer)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The extents of an array, by axis in the order of the spec."""
@@ -116,6 +126,7 @@ class Run:
     def step(self, step: Step) -> None:
         assignment = chosen(step, self.call.words.get(step.by or "", ""))
         target, reads = assignment.target, dict.fromkeys(expr.reads(assignment.value))
+        self.among(target.tensor)
         if target.tensor not in self.data:
             first = BEGINNING[assignment.op]
             if self.whole and math.isinf(first):
@@ -189,7 +200,7 @@ class Run:
     def value(self, tree: Expr, letters: Mapping[str, Any], spots: Mapping[Read, Any]) -> Any:
         """A value in float64 or int64, or a boolean; values of integers only are exact."""
         if isinstance(tree, Read):
-            return self.data[tree.tensor][spots[tree]]
+            return self.data[tree.tensor][spots[tree]].astype(self.dtype)
         if isinstance(tree, Number):
             if self.whole and math.isinf(tree.value):
                 return np.asarray(-(MIN_S64 + 1) if tree.value > 0 else MIN_S64)

@@ -105,7 +105,8 @@ class _Some(Run):
         if tensor.name not in self.call.arrays:
             filled = np.broadcast_to(np.asarray(float(tensor.absent or 0)), self.shapes[tensor.name])
             return _Given(filled, self.dtype)
-        return _Given(self.canonical(tensor.name, self.call.arrays[tensor.name]), self.dtype)
+        cells = self.canonical(tensor.name, self.call.arrays[tensor.name])
+        return _Given(cells, cells.dtype if self.exact(cells) else self.dtype)
 
     def found(self) -> Some:
         asked = dict(self.wanted)
@@ -140,6 +141,7 @@ class _Some(Run):
         name = assignment.target.tensor
         if name not in self.wanted:
             return
+        self.among(name)
         if name not in self.data:
             first = BEGINNING[assignment.op]
             if self.whole and math.isinf(first):

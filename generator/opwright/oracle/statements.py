@@ -49,6 +49,13 @@ def arrays_of(op: Op) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def integers_of(op: Op) -> frozenset[str]:
+    """The intermediates of integers: what steps with functions of bits write, beside the outputs."""
+    outputs = {tensor.name for tensor in op.outputs}
+    assignments = [made for step in op.semantics.steps for made in step.assignments]
+    return frozenset(made.target.tensor for made in assignments if expr.of_bits(made.value)) - outputs
+
+
 def chosen(step: Step, word: str) -> Assignment:
     """The assignment of a step for a word of its attribute."""
     found = step.do if step.do is not None else step.cases[word]

@@ -14,6 +14,7 @@ from ..language.evaluate import evaluate
 from ..language.expr import Call, Expr, Read
 from ..language.model import Op
 from .extents import Facts, each
+from .statements import integers_of
 from .validate import Array, Validation
 
 # The positions of a tensor's axes in its array, by name.
@@ -60,7 +61,8 @@ def _valued(tree: Expr) -> Iterator[Expr]:
 def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
     """Whether letters have more values than the type of computation represents exactly."""
     most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
-    trees = [a.value for step in op.semantics.steps for a in step.assignments]
+    made = [a for step in op.semantics.steps for a in step.assignments]
+    trees = [a.value for a in made if a.target.tensor not in integers_of(op)]
     for call in {node for tree in trees for node in _valued(tree) if isinstance(node, Call)}:
         letters = sorted(expr.names(call)) if call.function == "number" else []
         known = [letter for letter in letters if expr.names(op.semantics.ranges[letter].tree) <= facts.keys()]

@@ -1,0 +1,126 @@
+"""Integers between steps of real numbers: functions of bits, sums and masks of them, and random numbers made of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
+from support.generated import rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, usable
+from support.step_verdicts import first_disagreement
+
+MASKED = """\
+op: Masked
+revision: 1
+summary: Cells times what the bits of keys say.
+dims: {rows: {symbol: N, summary: rows}, cells: {symbol: K, summary: cells}, columns: {symbol: M, summary: columns}}
+inputs:
+  - {name: keys, dims: {N: N, K: K}, summary: Integers.}
+  - {name: salt, dims: {}, summary: One of 64 bits.}
+  - {name: src, dims: {K: K, M: M}, summary: Numbers.}
+outputs:
+  - {name: parity, dims: {N: N}, summary: "The bits of a row, put together by sums that wrap around."}
+  - {name: dst, dims: {N: N, M: M}, summary: Their sums where a bit is set.}
+dtypes:
+  - {keys: s32, salt: u64, src: f32, parity: f32, dst: f32, accumulate: f32}
+  - {keys: s64, salt: s64, src: bf16, parity: s32, dst: f32, accumulate: f32}
+  - {keys: u64, salt: u64, src: f64, parity: f64, dst: f64, accumulate: f64}
+semantics:
+  ranges: {n: N, k: K, m: M}
+  steps:
+    - mixed[n, k] = bit_xor((keys[n, k] + number(n, k)) * 6364136223846793005, salt[])
+    - bit[n, k] = bit_and(shift_right(mixed[n, k], 33), 1)
+    - whole[n] += bit_xor(mixed[n, k], 5) * 3
+    - most[n] max= bit_or(mixed[n, k], 0)
+    - folded[n] = bit_and(shift_right(whole[n], 20) + shift_right(most[n], 40), 65535)
+    - parity[n] = folded[n]
+    - dst[n, m] += bit[n, k] * src[k, m]
+"""
+
+
+def philox(count: int, seed: int, offset: int) -> Any:
+    """Philox 4x32 with ten rounds: the word of each cell, from the paper of Salmon and others (2011)."""
+    low, half = np.uint64(2**32 - 1), np.uint64(32)
+    number = np.arange(count, dtype=np.uint64)
+    group = number & ~np.uint64(3)
+    one, two = np.uint64(seed), np.uint64(offset)
+    counter, key = (
+        [np.full(count, two & low), np.full(count, two >> half), group & low, group >> half],
+        [one & low, one >> half],
+    )
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
+        counter = [
+            (second >> half) ^ counter[1] ^ key[0],
+            second & low,
+            (first >> half) ^ counter[3] ^ key[1],
+            first & low,
+        ]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & low, (key[1] + np.uint64(0xBB67AE85)) & low]
+    return np.choose((number & np.uint64(3)).astype(int), counter)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield
+
+
+def test_the_oracle_gives_the_words_that_the_authors_of_philox_publish() -> None:
+    assert [f"{word:08x}" for word in philox(4, 0, 0)] == ["6627e8d5", "e169c58d", "bc57ac4c", "9b00dbd8"]
+
+
+@pytest.mark.parametrize("key", [np.uint64, np.int64])
+def test_dropout_keeps_the_cells_whose_word_of_philox_is_beyond_the_share(key: type) -> None:
+    random = np.random.default_rng(17)
+    for shape, share in (
+        ((130, 77), 0.3),
+        ((3, 5, 9), 0.5),
+        ((7,), 0),
+        ((0, 4), 0.5),
+        ((), 0.5),
+        ((9,), 1),
+        ((9,), 1.5),
+    ):
+        seed, offset = (int(word) for word in random.integers(0, 2**64, 2, dtype=np.uint64))
+        src, probability = random.standard_normal(shape).astype(np.float32), np.float32(share)
+        keys = [np.array(word, np.uint64).astype(key) for word in (seed, offset)]
+        stays = philox(src.size, seed, offset).reshape(shape) > 4294967295.0 * min(float(probability), 1)
+        with np.errstate(all="ignore"):
+            expected = np.where(stays, src.astype(np.float64) / (1 - float(probability)), 0).astype(np.float32)
+        for threads in (1, 2):
+            np.testing.assert_array_equal(ok.dropout(src, *keys, np.array(probability), threads=threads), expected)
+
+
+def test_integers_between_steps_are_exact_beside_real_numbers_on_every_instruction_set(tmp_path: Path) -> None:
+    library, module = package({"masked.yaml": MASKED}, tmp_path, "masked")
+    (op,), seen = library.ops, Counter[str]()
+    for isa in usable(module):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa), 12, seen) is None
+    assert seen["Masked legal"] > 12
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("parity[n] = folded[n]", "parity[n] = bit_or(folded[n], 0)", "assign this to a name of its own"),
+        ("bit_or(mixed[n, k], 0)", "mixed[n, k]", "holds real"),
+        ("bit_xor(mixed[n, k], 5) * 3", "bit_xor(mixed[n, k], 5) / 3", "makes integers"),
+        ("keys: s32", "keys: f32", "'keys' holds real numbers"),
+        ("    - parity[n]", "    - folded[n] = 1\n    - parity[n]", "bit_or(1, 0)"),
+    ],
+)
+def test_what_mixes_integers_and_real_numbers_is_refused_with_what_to_write(old: str, new: str, said: str) -> None:
+    assert old in MASKED
+    with pytest.raises(SpecInvalid) as refused:
+        load_texts({"masked.yaml": MASKED.replace(old, new, 1)})
+    assert said in str(refused.value)
