@@ -28,8 +28,8 @@ def _convolution_texts() -> dict[str, str]:
 
 
 def untied(text: str) -> str:
-    """A spec without its ties to other operations and to PyTorch, which name what it declares once more."""
-    return re.sub(r"^(relations|torch):\n(  .*\n)+", "", text, flags=re.M)
+    """A spec without its ties to other operations to PyTorch and to ONNX, which name what it declares once more."""
+    return re.sub(r"^(relations|torch|onnx):\n(  .*\n)+", "", text, flags=re.M)
 
 
 @functools.cache
