@@ -122,12 +122,8 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
@@ -152,9 +148,14 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -177,16 +178,6 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float dst_room_[512];
-                float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = 0.0f;
-                }
-                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
-            }
             for (int64_t c = begin_; c < end_; ++c) {
                 blend[c - begin_] = 0.0f;
             }
@@ -330,34 +321,42 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                     }
                 }
             }
+            for (int64_t c = begin_; c < end_; ++c) {
+                dst_sum_[c - begin_] = 0.0f;
+            }
             if (mode_word_ == 0) {
                 if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        float dst_room_[512];
-                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                        float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = src_row_[i_];
+                            dst_sum__row_[i_] = src_row_[i_];
                         }
-                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                     const float *restrict blend_row_ = blend + (c - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = blend_row_[i_];
+                        dst_sum__row_[i_] = blend_row_[i_];
                     }
-                    opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
+            }
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float dst_room_[512];
+                float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = dst_sum__row_[i_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -394,12 +393,8 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
+    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
@@ -424,6 +419,11 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
@@ -454,16 +454,6 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     table_0_[o_w_ - begin_] = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                     table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                 }
-            }
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                float dst_room_[512];
-                float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = 0.0f;
-                }
-                opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
             }
             for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
                 blend[o_w_ - begin_] = 0.0f;
@@ -616,36 +606,44 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     }
                 }
             }
+            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                dst_sum_[o_w_ - begin_] = 0.0f;
+            }
             if (mode_word_ == 0) {
                 if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
                     for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float dst_room_[512];
-                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                        float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                         float src_room_[512];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = src_room_[i_];
+                            dst_sum__row_[i_] = src_room_[i_];
                         }
-                        opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                     const float *restrict blend_row_ = blend + (o_w_ - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = blend_row_[i_];
+                        dst_sum__row_[i_] = blend_row_[i_];
                     }
-                    opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                 }
+            }
+            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                float dst_room_[512];
+                float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = dst_sum__row_[i_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -2,7 +2,7 @@
 
 In: a phase and a row of data types. Out: the same phase, in which each such output is begun by a step of its own and
 takes the terms itself: one that has the type of its sums, where a task has more of these than lanes, as in the gradient
-of a window, or where they are set and not added to. Every cell adds the same terms in the same order.
+of a window. Every cell adds the same terms in the same order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def growing(
         output = copy.target.tensor
         sums = accumulator(output)
         alike = output in always and sums in found.private and row[output] == row["accumulate"]
-        if alike and not is_number(sums) and (_many(found, phase, sums) or found.first_writer(sums).operator == "set"):
+        if alike and not is_number(sums) and _many(found, phase, sums):
             found, phase = _without(found, phase, copy, sums)
     return found, phase
 
