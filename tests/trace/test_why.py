@@ -153,7 +153,9 @@ def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(
         stream.write("partial\n")
     code, out, _ = run(capsys, package / "py.typed", "--output", package)
     assert code == 2
-    assert out.splitlines()[-1] == "py.typed on disk is hand-edited; shown is the file that `opwright generate` makes it"
+    assert (
+        out.splitlines()[-1] == "py.typed on disk is hand-edited; shown is the file that `opwright generate` makes it"
+    )
     (package / "MANIFEST.json").unlink()
     assert "py.typed on disk is stale;" in run(capsys, package / "py.typed", "--output", package)[1]
     (package / "py.typed").unlink()

@@ -1,8 +1,8 @@
 """One phase of an operation of steps as C statements: tasks, and for each the loops of its steps.
 
-In: a phase, the letter along which its lanes go, and a row of data types. Out: the statements of a function's body. The
-loop over lanes is the innermost. Where tasks have the letter of the lanes for themselves, each has a block of it, whose
-cells depend on nothing but themselves; otherwise a task has whole rows, along which lanes are put together.
+In: a phase, the letter of its lanes, and a row of data types. Out: the statements of a function's body. The
+loop over lanes is the innermost. If the letter of the lanes belongs to tasks, each has a block of it with independent
+cells; otherwise a task has whole rows, along which lanes are reduced.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from .step_elements import BEGIN, ROOM, SIZES, Elements, expr_name
 from .step_rows import Row, begun, together, updated
 from .step_values import Values
 
-LONG = 2**30  # lanes that are taken at once along a row
-FEW = 2  # letters of a task that are reckoned from its number, in place of being counted
+LONG = 2**30  # lanes per block along a row
+FEW = 2  # letters of a task that are computed from its number instead of being incremented
 
 
 def words_of(op: Op, name: str) -> list[str]:
-    """The words of a string or truth attribute, in the order of their numbers."""
+    """The words of a string or boolean attribute, in the order of their numbers."""
     attribute = op.attribute(name)
     return ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
 
 
 def optional_outputs(op: Op) -> frozenset[str]:
-    """The outputs that not every call has."""
+    """The outputs that some calls lack."""
     return frozenset(tensor.name for tensor in op.outputs if tensor.when is not None)
 
 
 def absence(output: str) -> str:
-    """The member of sizes that tells whether a call lacks an output."""
+    """The member of sizes that says whether a call lacks an output."""
     return f"{output}_absent_"
 
 
@@ -77,10 +77,10 @@ class Lowering(Elements):
         super().__init__(op, row, found, phase, lanes)
         kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
         self.values = Values(row["accumulate"], kinds, self.scalar, self.element, self.dtype)
-        self.sums = 0  # names of lanes that reductions add up in
-        self.tables: dict[Expr, str] = {}  # names of tables of integers by lanes
-        self.wholes: dict[Expr, str] = {}  # names of integers that are the same for all of a task
-        self.laned_rows = False  # whether any step takes lanes together
+        self.sums = 0  # names of accumulators of reductions over lanes
+        self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
+        self.wholes: dict[Expr, str] = {}  # names of integers that are constant in a task
+        self.laned_rows = False  # whether any step reduces lanes
 
     def body(self) -> tuple[Stmt, ...]:
         inner = tuple(statement for part in self.phase.parts for statement in self.part(part))
@@ -96,7 +96,7 @@ class Lowering(Elements):
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
     def moved(self) -> Expr | None:
-        """Whether tiles do the whole phase where neighbours lie along different axes: it copies one run to another."""
+        """Whether the phase only copies one run to another, so that tiles can transpose it."""
         source = moved(self.program, self.phase.parts, self.lanes.name) if self.lanes is not None else None
         names = [self.phase.parts[0].target.tensor, source.tensor] if source is not None else []
         kinds = {self.dtype(name) for name in names}
@@ -112,7 +112,7 @@ class Lowering(Elements):
     # Tasks.
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
-        """The tables of a task's lanes, which are those of the task before where all tasks have the same lanes."""
+        """The tables of a task's lanes, reused from the previous task if all tasks have the same lanes."""
         if not self.tables:
             return []
         lane = Name(self.lane_name())
@@ -124,11 +124,11 @@ class Lowering(Elements):
         return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
 
     def of_task(self) -> list[Stmt]:
-        """The offsets of the runs' letters that a task has for itself; those of loops stand in their loops."""
+        """The offsets of runs' letters that belong to tasks; those of loops are computed in their loops."""
         return [found for found in self.task.values() if self._letter_of(found) in self.phase.own]
 
     def numbers(self) -> list[Stmt]:
-        """The arrays of a task that are one number each, as they begin."""
+        """The arrays of a task that are one number each, initialised."""
         made = dict.fromkeys(part.target.tensor for part in self.phase.parts if self.is_number(part.target.tensor))
         return [
             Declare(name, self.values.number(INITIAL[first.operator]), self.values.c_type, changes=True)
@@ -143,7 +143,7 @@ class Lowering(Elements):
         return row.name.removesuffix("_row_")
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
-        """The loop over the tasks of a part: the letters of the first one from its number, of others by counting on."""
+        """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
         part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
         numbered = self.digits_of_task(digits, first if len(digits) > FEW else Name("task_"))
         begin = Call("opwright_share", (Name("total_"), part, parts))
@@ -156,12 +156,13 @@ class Lowering(Elements):
             return [Declare("total_", total), past, *always, loop]
         loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
         made = [Declare("total_", total), Declare("first_task_", begin), past, *always]
-        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]  # which divide by no extent of 0
+        # which must not divide by an extent of 0
+        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
     ) -> tuple[Stmt, ...]:
-        """The letters of a task counted on to those of the next one, and what is reckoned of them."""
+        """Increments the letters of a task to those of the next one, and updates values computed from them."""
         made: tuple[Stmt, ...] = ()
         for name, extent in digits:
             wrap = If(Binary("==", Name(name), extent), (Assign(Name(name), ZERO), *made))
@@ -170,11 +171,11 @@ class Lowering(Elements):
         return made
 
     def known(self) -> set[str]:
-        """The names that a task knows from its beginning: constants, and its letters."""
+        """The names known at the start of a task: constants, and its letters."""
         return {*self.declared, *(loop.name for name in self.phase.own for loop in self.own_loops(name))}
 
     def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
-        """The letters of a task with their extents, the last one fastest; what follows on them; the number of tasks."""
+        """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
@@ -193,7 +194,7 @@ class Lowering(Elements):
         return self.loops_of(self.program.letters[letter])
 
     def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
-        """Names and their values in the number of a task; names and extents are the slowest first."""
+        """Names with their values as functions of the task's number; slowest first."""
         statements: list[Stmt] = []
         counted = rest == Name("first_task_")
         if len(digits) < 2:
@@ -207,7 +208,7 @@ class Lowering(Elements):
         return statements
 
     def most_lanes(self) -> Expr:
-        """How many lanes go together: fewer where a row needs room."""
+        """The number of lanes per block: fewer if a row needs a buffer."""
         room, steps = nodes.integer(ROOM), [step for step in dict.fromkeys(self.steps) if step != ONE]
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
         if ZERO in steps or not steps:
@@ -215,7 +216,7 @@ class Lowering(Elements):
         return Conditional(nodes.both([Binary("==", step, ONE) for step in steps]), long, room)
 
     def along(self) -> Expr:
-        """How many cells there are along the letter of the lanes, in a row."""
+        """The number of cells along the letter of the lanes, in a row."""
         assert self.lanes is not None
         if self.lanes.kind == "run":
             return self.run(expr_name(self.lanes.extent), "inner")
@@ -224,7 +225,7 @@ class Lowering(Elements):
     # Loops.
 
     def loops_of(self, letter: Axis) -> list[Loop]:
-        """The loops of a letter, the first outermost, but for that over lanes."""
+        """The loops of a letter, outermost first, without the one over lanes."""
         if letter.kind == "run":
             symbol = expr_name(letter.extent)
             loops = [
@@ -236,7 +237,7 @@ class Lowering(Elements):
         return loops[:-1] if self.lanes is not None and letter.name == self.lanes.name else loops
 
     def looped(self, loops: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], source: str) -> tuple[Stmt, ...]:
-        """Loops around a body, the first outermost, each with the offsets of the row that it walks."""
+        """Loops around a body, outermost first, each with the offsets of the row that it walks."""
         made = tuple(body)
         for loop in reversed(loops):
             begins = [
@@ -252,7 +253,7 @@ class Lowering(Elements):
         return made
 
     def of_task_if(self, loop: Loop, end: Expr) -> Expr:
-        """The end of a loop, reckoned once for a task where no other loop has a part in it."""
+        """The end of a loop, computed once per task if it depends on no other loop."""
         if not isinstance(end, Call) or not self.known().issuperset(nodes.names(end)):
             return end
         if end not in self.wholes:
@@ -324,7 +325,7 @@ class Lowering(Elements):
     def put_together(
         self, part: Part, row: Row, kept: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
     ) -> tuple[Stmt, ...]:
-        """A reduction along lanes: a fixed number of sums, which are put together at the end."""
+        """A reduction over lanes: a fixed number of sums, which are combined at the end."""
         name = f"sums_{self.sums}_"
         self.sums += 1
         inner = self.looped(reduced, bounds, [self.laned(bounds, row.reduced(name), part.source)], part.source)
@@ -338,7 +339,7 @@ class Lowering(Elements):
         return self.looped(kept, bounds, [*begun(self.values, name, part.operator), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
-        """The cells of an array between steps before the first of them."""
+        """The initial values of an intermediate."""
         array = self.program.arrays[part.target.tensor]
         if array.role != "between" or self.is_number(array.name):
             return ()
