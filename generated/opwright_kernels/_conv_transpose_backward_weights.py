@@ -70,7 +70,7 @@ def resolve(
     weights_format: Any,
     weights_shape: Any,
 ) -> rules.Resolution:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Resolve a call, or refuse it by the first rule that it breaks. Uses shapes, dtypes and attributes only."""
     row = rules.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst, "weights_shape_tensor": weights_shape_tensor})
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     G = rules.integer("groups", groups, minimum=1)
@@ -507,7 +507,7 @@ def conv_transpose_backward_weights(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of ConvTranspose in its weights.
+    """The gradient of ConvTranspose with respect to its weights.
 
     Inputs:
         src: The small tensor. Shape: (N, IC, I) as NCX or (N, I, IC) as NXC.
@@ -545,10 +545,10 @@ def conv_transpose_backward_weights(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
-    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
-    before anything is written. docs/conv_transpose_backward_weights.md has every rule and formula.
+    Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; the
+    result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of calls like
+    this one: False, True, or a number of calls to wait for. Raises SpecError if the call breaks a rule, before
+    anything is written. docs/conv_transpose_backward_weights.md has every rule and formula.
     """
     return OPERATION.call(
         (src, diff_dst, weights_shape_tensor),

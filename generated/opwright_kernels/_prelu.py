@@ -38,7 +38,7 @@ def resolve(
     data_format: Any,
     per_channel_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     per_channel_broadcast = _axes.truth("per_channel_broadcast", per_channel_broadcast)
     row = _axes.dtype_row(ROWS, {"src": src, "slope": slope}, {})
@@ -232,8 +232,8 @@ def prelu(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/prelu.md.
     """
     return OPERATION.call((src, slope), (data_format, per_channel_broadcast), out, threads, specialize)

@@ -44,7 +44,7 @@ def resolve(
     keep_stats: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     keep_stats = _axes.truth("keep_stats", keep_stats)
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
@@ -228,8 +228,8 @@ def soft_max(
         src f16, dst f32, stats f32; sums in f32
         src f16, dst f16, stats f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/soft_max.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/soft_max.md.
     """
     return OPERATION.call((src,), (axis, mode, keep_stats, dtype), out, threads, specialize)

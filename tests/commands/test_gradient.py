@@ -85,7 +85,7 @@ def test_prose_of_a_derived_gradient_is_a_persons_own(folder: Path) -> None:
     run(folder, "SoftMax", "--write")
     path = folder / "soft_max_backward.yaml"
     text = path.read_text(encoding="utf-8").replace(
-        "summary: The gradient of SoftMax in its src.", "summary: Backwards."
+        "summary: The gradient of SoftMax with respect to its src.", "summary: Backwards."
     )
     path.write_text(text, encoding="utf-8")
     assert cli.main(["generate", "--spec", str(folder), "--output", str(folder.parent / "made")]) == 0

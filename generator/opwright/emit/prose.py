@@ -175,10 +175,10 @@ def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
     real = row["accumulate"]
     verb = "compared" if op.semantics.assignment.op == "max" else "added"
     return wrapped(
-        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by "
-        f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends "
-        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to "
-        "even. In a division of integers nothing is left over."
+        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded "
+        f"separately (no contraction), and {verb} one by one in the order given above each function, which depends "
+        f"on neither part nor parts. The only rounding to {row[op.output.name]} is at the store: to nearest, ties to "
+        "even. Divisions of integers leave no remainder."
     )
 
 
@@ -234,9 +234,9 @@ def docstring(op: Op) -> str:
     lines += [line for s, let in op.shape.items() if let.value for line in entry(f"{s} = {let.value.text}")]
     lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in dtype_lines(op)), ""]
     lines += wrapped(
-        "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
-        "the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes of "
-        "calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule, "
+        "Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; "
+        "the result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of "
+        "calls like this one: False, True, or a number of calls to wait for. Raises SpecError if the call breaks a rule, "
         f"before anything is written. docs/{op.function}.md has every rule and formula.",
         width=DOCSTRING_WIDTH,
     )

@@ -138,8 +138,8 @@ def docstring(op: Op) -> str:
     lines += ["", "dtypes, one row per call:", *itertools.chain(*map(prose.entry, prose.dtype_lines(op))), ""]
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
-        f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) changes no bit of the result, "
-        f"`specialize` nothing at all. {in_place_text(op)}Raises SpecError where the call breaks a rule, before "
+        f"Writes into {arrays}, and returns it if it is given. `threads` (>= 1) changes no bit of the result, "
+        f"`specialize` has no effect. {in_place_text(op)}Raises SpecError if the call breaks a rule, before "
         f"anything is written: docs/{op.function}.md.",
         width=prose.DOCSTRING_WIDTH,
     )

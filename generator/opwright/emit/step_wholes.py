@@ -25,7 +25,7 @@ Node = TypeVar("Node", bound=Code)
 
 
 def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]) -> tuple[Stmt, ...]:
-    """Statements with names in place of quotients of known names; `wholes` has the names, and gets new ones."""
+    """Statements with quotients of known names replaced by names; `wholes` has the names, and receives new ones."""
 
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
@@ -40,7 +40,7 @@ def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]
 
 
 def tabled(body: Sequence[Stmt], known: AbstractSet[str], lane: str, tables: dict[Expr, str]) -> tuple[Stmt, ...]:
-    """Statements with elements of tables in place of quotients of lanes and known names; `tables` as `wholes` above."""
+    """Statements with quotients of lanes and known names replaced by elements of tables; `tables` as `wholes` above."""
 
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
