@@ -547,7 +547,7 @@ def conv_transpose_backward_weights(
 
     Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; the
     result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of calls like
-    this one: False, True, or a number of calls to wait for. Raises SpecError if the call breaks a rule, before
+    this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, before
     anything is written. docs/conv_transpose_backward_weights.md has every rule and formula.
     """
     return OPERATION.call(

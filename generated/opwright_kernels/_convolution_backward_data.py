@@ -497,7 +497,7 @@ def convolution_backward_data(
 
     Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; the
     result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of calls like
-    this one: False, True, or a number of calls to wait for. Raises SpecError if the call breaks a rule, before
+    this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, before
     anything is written. docs/convolution_backward_data.md has every rule and formula.
     """
     return OPERATION.call(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,7 @@ RUNNABLE = [
 ]
 UNKNOWN = -(2**63)
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_library() -> Iterator[None]:
-    """The specs are loaded once, not once for each command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "load", functools.cache(load.load))
-        yield
+pytestmark = pytest.mark.usefixtures("one_library")
 
 
 @pytest.fixture

@@ -236,7 +236,7 @@ def docstring(op: Op) -> str:
     lines += wrapped(
         "Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; "
         "the result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of "
-        "calls like this one: False, True, or a number of calls to wait for. Raises SpecError if the call breaks a rule, "
+        "calls like this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, "
         f"before anything is written. docs/{op.function}.md has every rule and formula.",
         width=DOCSTRING_WIDTH,
     )
