@@ -18,7 +18,7 @@ help:
 	@echo 'make test-quick  the tests that compile nothing, in less than a minute'
 	@echo 'make coverage    run every test and show the lines of the generator that none reaches'
 	@echo 'make bench       time our kernels against PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
-	@echo 'make peers       install the peers of some tests: PyTorch, oneDNN (2 GB)'
+	@echo 'make peers       install the peers of some tests: PyTorch, oneDNN (2 GB), onnx, dask'
 	@echo 'make wheel       a wheel of the generated package that needs no compiler, in dist/; hours on one core, OPS=Convolution: minutes'
 	@echo 'make generate    write generated/ from spec/ and templates/'
 	@echo 'make check       fail if generated/ is out of date'
@@ -77,7 +77,7 @@ $(STAMPS)/test: $(STAMPS)/demo
 	@touch $@
 
 $(STAMPS)/peers: $(STAMPS)/demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -e '.[demo,test,peers,onnx,dask]'
 	@touch $@
 
 $(STAMPS)/wheel: $(STAMPS)/demo

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import opwright
+import pytest
+from support.checkout import ROOT
 
 GENERATOR = Path(opwright.__file__).parent
 ROOMS = (
@@ -21,16 +23,16 @@ def room(module: tuple[str, ...]) -> str:
     return module[0] if len(module) > 1 or (GENERATOR / module[0]).is_dir() else SINGLE.get(module[0], "base")
 
 
-def imported(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The modules of the generator that a file imports, each with its line."""
-    package = path.relative_to(GENERATOR).parts[:-1]
+def imported(path: Path, top: Path = GENERATOR) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The modules of the generator, or of another folder, that a file imports, each with its line."""
+    package = path.relative_to(top).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package[: len(package) - node.level + 1] + tuple(
                 (node.module or "").split(".") if node.module else ()
             )
             for name in node.names:
-                yield node.lineno, base if base and not (GENERATOR.joinpath(*base)).is_dir() else (*base, name.name)
+                yield node.lineno, base if base and not (top.joinpath(*base)).is_dir() else (*base, name.name)
 
 
 def test_every_package_has_its_place_in_the_order():
@@ -47,6 +49,33 @@ def test_imports_go_only_to_packages_that_come_before():
             if module != ("__version__",) and ROOMS.index(room(module)) > ROOMS.index(room(own)):
                 upward.append(f"{'/'.join(own)}:{line} imports {'.'.join(module)}")
     assert upward == []
+
+
+def circles(imports: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """The modules that import themselves by way of others."""
+
+    def reach(module: tuple[str, ...]) -> set[tuple[str, ...]]:
+        found, waiting = set[tuple[str, ...]](), [module]
+        while waiting:
+            more = imports.get(waiting.pop(), set()) - found
+            found |= more
+            waiting += more
+        return found
+
+    return sorted(module for module in imports if module in reach(module))
+
+
+@pytest.mark.parametrize(("top", "most"), [(GENERATOR, 200), (ROOT / "templates" / "copied", 30)])
+def test_no_modules_import_each_other_not_even_for_their_types(top: Path, most: int):
+    imports: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for path in sorted(top.rglob("*.py")):
+        imports[path.relative_to(top).with_suffix("").parts] = {module for _, module in imported(path, top)}
+    assert len(imports) > most
+    assert circles(imports) == []
+
+
+def test_modules_in_a_circle_are_found_and_those_that_lead_there_are_not():
+    assert circles({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}}) == [("b",), ("c",)]
 
 
 def test_generating_convolutions_loads_no_module_of_steps():

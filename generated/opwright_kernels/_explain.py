@@ -84,7 +84,7 @@ def explain(
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
     used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
     plan, scratch, schedules = operation.planned_for(resolution, given, isa)
-    specialized, specialization = _specialize.explained(plan, special)
+    specialized, specialization = _specialize.explained(plan.specialisation if plan else None, special)
     return Explanation(
         op=operation.name,
         shape=resolution.shape,

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import parallel
-from .emit import lowerable, render
+from .emit import lowerable, render, split_prose
 from .language.library import Library
 from .language.model import Op
 from .language.source import Problem, SpecInvalid
@@ -26,6 +26,7 @@ class _Made:
     problems: Sequence[Problem] = ()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     record: render.Record | None = None
+    splits: str = ""
 
 
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
@@ -38,18 +39,22 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
     def made(op: Op | None) -> _Made:
         if op is None:
             try:
-                return _Made(texts=render.texts(render.of_library(library, project.templates, folder), env))
+                files = render.of_library(library, project.templates, folder)
+                del files[render.SPLITS]  # the entry of an operation is made with it
+                return _Made(texts=render.texts(files, env))
             except SpecInvalid:  # of an operation, which names itself
                 return _Made()
         if problems := [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]:
             return _Made(problems)
-        return _Made(texts=render.texts(render.of_op(op, library), env), record=render.record(op))
+        texts = render.texts(render.of_op(op, library), env)
+        return _Made(texts=texts, record=render.record(op), splits=split_prose.entry(op) if op in library.ops else "")
 
     render.compile_templates(env, library)
     shared, *each = parallel.each(made, (None, *ops))
     if problems := [problem for found in each for problem in found.problems]:
         raise SpecInvalid(problems)
     files = dict(sorted((path, text) for found in (shared, *each) for path, text in found.texts.items()))
+    files[render.SPLITS] = split_prose.as_json({op.function: e.splits for op, e in zip(library.ops, each)})
     records = {op.op: found.record for op, found in zip(ops, each, strict=True) if found.record}
     files[MANIFEST] = render.manifest(files, records, project.templates, GENERATOR)
     return library, files

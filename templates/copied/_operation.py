@@ -57,8 +57,7 @@ class Plan:
     quick: bool  # a fast kernel that reads the first two inputs, perhaps the third, and all tensors are of one dtype
     third: Any  # the address that it takes for a third input that is absent; None: it takes two
     bits: np.dtype[Any] | None  # the dtype in whose name a quick plan's memory has a buffer; None: its own
-    fixed: Callable[[Any, Any], int] | None = None  # what its kernel says of literals, given `sizes` and room for them
-    specialisation: _specialize.Special | None = None
+    specialisation: _specialize.Special[Plan] | None = None
 
 
 class Operation(Compiled):
@@ -178,11 +177,15 @@ class Operation(Compiled):
         label = self.rows[resolution.row][0]
         isa, _ = self.choice(label)
         part = self.stem(resolution).part if isa.fast else ""
-        plan = self.planned(resolution, isa, self.library(isa, label, part))
+        library = self.library(isa, label, part)
+        plan = self.planned(resolution, isa, library)
         if not isa.fast:
             return plan
-        fixed = cache(partial(self.fixed, plan, isa, label, part))
-        return replace(plan, specialisation=_specialize.Special(fixed, partial(self.planned, resolution, isa)))
+        said = getattr(library.lib, f"{self.kernel_name(resolution, isa.name)}_fixed")
+        literals = cache(partial(_specialize.literals, said, plan.sizes, plan.ffi))
+        fixed = cache(partial(self.fixed, literals, isa, label, part))
+        special = _specialize.Special(literals, fixed, partial(self.planned, resolution, isa))
+        return replace(plan, specialisation=special)
 
     def planned_for(
         self, resolution: Resolution, given: Sequence[Any], isa: _isa.Isa
@@ -191,9 +194,11 @@ class Operation(Compiled):
         plan = self.plan(resolution) if isa.fast else None
         return plan, plan.scratch if plan else None, ()
 
-    def fixed(self, plan: Plan, isa: _isa.Isa, label: str, part: str) -> _specialize.Fixed | None:
-        """The library for the constants that make a plan's kernel faster; None where none do, or there are too many."""
-        file, literals = _specialize.literals(plan)
+    def fixed(
+        self, said: Callable[[], tuple[str, _specialize.Literals]], isa: _isa.Isa, label: str, part: str
+    ) -> _specialize.Fixed | None:
+        """The library for the constants that make a kernel faster; None where none do, or there are too many."""
+        file, literals = said()
         if not file:
             return None
         key = (self.function, isa.name, label, part, file, literals)
@@ -244,7 +249,6 @@ class Operation(Compiled):
             and 2 <= len(data) <= len(self.inputs) <= MIN_INPUTS,
             third=ffi.NULL if len(data) == 3 else None,
             bits=BITS.get(DTYPES[row[self.output]]),
-            fixed=getattr(library.lib, f"{kernel}_fixed") if isa.fast else None,
         )
 
     def run(self, plan: Plan, inputs: Sequence[Any], out: Any, parts: int) -> Any:

@@ -108,11 +108,31 @@ def splits(data: Sequence[Mapping[str, Any]]) -> tuple[Split, ...]:
     return tuple(Split(**{**row, "window": Window(**row["window"])} if "window" in row else dict(row)) for row in data)
 
 
+@dataclass(frozen=True)
+class Order:
+    """The order of a tensor's axes for each word of an attribute; of which `vectors` stand for all spatial axes."""
+
+    layout: str
+    orders: Mapping[str, Sequence[str]]
+    vectors: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The splits of an operation, and the orders of its tensors' axes where calls do not tell their places."""
+
+    splits: tuple[Split, ...]
+    tensors: Mapping[str, Order]
+
+
 @cache
-def tables() -> dict[str, tuple[Split, ...]]:
+def tables() -> dict[str, Table]:
     """The table of every operation of this package, by its function."""
     found = json.loads((Path(__file__).resolve().parent / "SHARDING.json").read_text(encoding="utf-8"))
-    return {function: splits(rows) for function, rows in found.items()}
+    return {
+        function: Table(splits(said["splits"]), {name: Order(*order) for name, order in said["tensors"].items()})
+        for function, said in found.items()
+    }
 
 
 def ways(table: Sequence[Split], facts: Facts) -> list[Way]:

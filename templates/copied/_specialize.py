@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from . import _load
 from ._errors import Refusal
@@ -21,8 +21,7 @@ from ._numbers import int_scalar
 from ._units import Unit
 from ._words import quoted
 
-if TYPE_CHECKING:
-    from ._operation import Plan
+Plan = TypeVar("Plan")
 
 MAX_LIBRARIES = 64  # libraries with constants that a process loads
 # The files of c/engine that take literals, and the macros of these: opwright_*_fixed answers with a row's number, 0 for
@@ -97,10 +96,19 @@ class Fixed:
             self.failure = str(error)
 
 
-class Special:
-    """What specialisation has come to for one plan. `fixed` finds its library, `plan` is the same with that one."""
+class Special(Generic[Plan]):
+    """What specialisation has come to for one plan.
 
-    def __init__(self, fixed: Callable[[], Fixed | None], plan: Callable[[_load.Library], Plan]) -> None:
+    `literals` says which there are, `fixed` finds the library with them, `plan` makes the same plan with that one.
+    """
+
+    def __init__(
+        self,
+        literals: Callable[[], tuple[str, Literals]],
+        fixed: Callable[[], Fixed | None],
+        plan: Callable[[_load.Library], Plan],
+    ) -> None:
+        self.literals = literals
         self.fixed = fixed
         self.make = plan
         self.ready: Plan | None = None
@@ -128,11 +136,13 @@ class Special:
 _libraries: dict[Any, Fixed] = {}
 
 
-def literals(plan: Plan) -> tuple[str, Literals]:
-    """The file of the engine that is faster with literals, and these; "" where sizes at run time are as fast."""
-    assert plan.fixed is not None  # portable kernels are not asked
-    values = plan.ffi.new("int64_t[]", VALUES)
-    file, macros = FILES[plan.fixed(plan.sizes, values)]
+def literals(fixed: Callable[[Any, Any], int], sizes: Any, ffi: Any) -> tuple[str, Literals]:
+    """The file of the engine that is faster with literals, and these; "" where sizes at run time are as fast.
+
+    `fixed` is what a kernel says of them, given `sizes` and room for the values.
+    """
+    values = ffi.new("int64_t[]", VALUES)
+    file, macros = FILES[fixed(sizes, values)]
     return file, tuple((f"OPWRIGHT_FIXED_{macro}", value) for macro, value in zip(macros, values))
 
 
@@ -144,17 +154,17 @@ def library(key: Any, literals: Literals, unit: Callable[[], Unit]) -> Fixed | N
     return found
 
 
-def explained(plan: Plan | None, wanted: Wanted) -> tuple[bool, str]:
+def explained(special: Special[Any] | None, wanted: Wanted) -> tuple[bool, str]:
     """Whether a call would run with constants, and what would be done about it, in words."""
-    if plan is None or plan.specialisation is None:
+    if special is None:
         return False, "at run time: this kernel has no specialised version"
-    file, found = literals(plan)
+    file, found = special.literals()
     if not file:
         return False, "at run time, which is as fast here"
     constants = ", ".join(f"{macro.removeprefix('OPWRIGHT_FIXED_').lower()} {value}" for macro, value in found)
     if wanted is False:
         return False, f"at run time: specialize is off; {file} would be compiled with {constants}"
-    fixed = plan.specialisation.fixed()
+    fixed = special.fixed()
     if fixed is None:
         return False, f"at run time: {MAX_LIBRARIES} libraries with constants are loaded, and no more will be"
     if fixed.failure:

@@ -255,7 +255,7 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
         ),
         (put("shape", [1, -5, 6, 4]), f"$.graph[0].inputs[0].shape[1]: -5 is negative; unknown is written {UNKNOWN}"),
         (put("stride", [4, 1]), "$.graph[0].inputs[0].stride: 2 strides for 4 axes"),
-        (put("layout_type", "opaque"), "$.graph[0].inputs[0].layout_type: an opaque layout is known to oneDNN alone; "
+        (put("layout_type", "opaque"), "$.graph[0].inputs[0].layout_type: only oneDNN knows an opaque layout; "
          "dump the graph before it is compiled"),
         (put("id", 1), "$.graph[0].inputs[1].id: 1 is the id of another input of another shape or type"),
         (put("shape", [1, 5, 6, 3], "outputs"), "$.graph[0].outputs[0].shape: [1, 5, 6, 3], but the spec of "

@@ -142,7 +142,7 @@ def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none() -> 
     said = {
         "SoftMax": "SoftMaxBackward",
         "Exp": "derived by: opwright gradient Exp",
-        "Round": "none follows: its outputs do not move",
+        "Round": "none follows: its outputs change with its inputs only at jumps",
         "Convolution": "ConvolutionBackwardData, ConvolutionBackwardWeights",
     }
     for name, expected in said.items():

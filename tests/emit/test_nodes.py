@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
+import weakref
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -99,3 +102,54 @@ def test_a_compiler_reads_of_the_text_what_the_tree_says_and_has_no_warning(tmp_
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-bool-compare", "-Wno-int-in-bool-context"]
     subprocess.run([os.environ.get("CC", "cc"), *flags, "trees.c", "-o", "trees"], cwd=tmp_path, check=True)
     assert subprocess.run([tmp_path / "trees"]).returncode == 0
+
+
+def test_equal_nodes_are_one_object_however_their_parts_are_given():
+    tree = Binary("+", Name("a"), Literal("1"))
+    assert tree is Binary(operator="+", left=Name(name="a"), right=Literal("1"))
+    assert nodes.Declare("n_", tree) is nodes.Declare("n_", tree, "int64_t", changes=False)
+    assert nodes.Declare("n_", tree) is not nodes.Declare("n_", tree, changes=True)
+    assert tree is not Binary("+", Name("a"), Literal("2"))
+
+
+def test_nodes_that_nobody_holds_are_freed():
+    held = Call("nobody_else_calls_this", (Name("nor_names_this_"),))
+    freed = weakref.ref(held), weakref.ref(held.arguments[0])
+    assert nodes.names(held) == {"nor_names_this_"}
+    del held
+    gc.collect()
+    assert [one() for one in freed] == [None, None]
+
+
+def test_code_from_two_places_of_a_spec_is_the_same_without_them():
+    def loop(source: str) -> nodes.For:
+        body = nodes.Assign(Name("x"), nodes.ONE, source=f"{source}.0")
+        return nodes.For("i_", nodes.ZERO, Name("n_"), (body,), source=source)
+
+    one, other = loop("semantics.steps.0"), loop("semantics.steps.1")
+    assert one is not other
+    assert nodes.unplaced(one) is nodes.unplaced(other)
+    assert printed(one) == printed(other) == printed(nodes.unplaced(one))
+
+
+def test_each_node_of_a_tree_is_printed_once(monkeypatch: pytest.MonkeyPatch):
+    """Kernels of all data types share most of their nodes: printing costs by what differs."""
+    environment = render.environment(checkout.ROOT / "templates")
+    macros, brackets = printer._macros(environment)
+    counts: Counter[object] = Counter()
+
+    def counted(kind: type):
+        def macro(node: object) -> str:
+            counts[node] += 1
+            return macros[kind](node)
+
+        return macro
+
+    monkeypatch.setattr(printer, "_macros", lambda _: ({kind: counted(kind) for kind in macros}, brackets))
+    tree: Expr = Name("leaf")
+    for _ in range(12):
+        tree = Binary("+", tree, tree)
+    text = printer.c(environment, Call("f", (tree, tree)))
+    assert text.count("leaf") == 2 * 2**12
+    assert len(counts) == 14
+    assert {*counts.values()} == {1}

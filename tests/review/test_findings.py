@@ -17,6 +17,7 @@ from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
 from support import checkout, reviewing
 from support.small_edits import DOCS, FUNCTIONS, GUARD, OP, SAME_LOWER, SPECS, after
+from support.specs import all_texts, untied
 
 
 def ids(review: Review) -> list[str]:
@@ -191,6 +192,30 @@ def test_a_document_that_no_finding_tells_of_is_found_out(monkeypatch: pytest.Mo
     found = reviewing.reviewed(SPECS, after(("release: oneDNN 3.13.2", "release: oneDNN 3.14"), file="_sources.yaml"))
     assert "impact-unpredicted" in ids(found)
     assert "ConvTranspose: files changed unpredicted: docs/conv_transpose.md" in found.impact.unpredicted
+
+
+def test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_own():
+    texts = {f"{reviewing.FOLDER}/{name}": text for name, text in all_texts().items()}
+    kept = ("_common.yaml", "_sources.yaml", "reduce_sum.yaml", "bias_add.yaml")
+    texts = {name: untied(text) for name, text in texts.items() if name.endswith(kept)}
+    total = ("dst[k, 0] = total[k]", "dst[k, 0] = sqrt(total[k])")
+    cases = [
+        ("reduce_sum.yaml", [total], "split-way-removed", "error", "splits.reduced"),
+        ("reduce_sum.yaml", [("+= src[k, r]", "max= src[k, r]")], "split-way-changed", "warning", "splits.reduced"),
+        ("bias_add.yaml", [("+ bias[c]", "+ bias[c] * prod(X)")], "split-way-removed", "error", "splits.space"),
+    ]
+    texts = reviewing.edited(
+        texts, "reduce_sum.yaml", ("- dst[k, 0] += src[k, r]", "- total[k] += src[k, r]\n    - dst[k, 0] = total[k]")
+    )
+    for file, edit, rule, severity, path in cases:
+        other = reviewing.edited(texts, file, *edit)
+        with reviewing.nothing_rendered():
+            (found,) = [f for f in reviewing.reviewed(texts, other).findings if f.rule.area == "split"]
+            (back,) = [f for f in reviewing.reviewed(other, texts).findings if f.rule.area == "split"]
+        assert (found.rule.id, found.severity, found.path) == (rule, severity, path)
+        assert found.moved.files == {"SHARDING.json", f"docs/{file.replace('yaml', 'md')}"}
+        assert back.rule.id == {"split-way-removed": "split-way-added"}.get(rule, rule)
+        assert back.severity == {"error": "notice"}.get(severity, severity)
 
 
 def test_a_deprecated_operation_goes_on_and_is_told_of_in_pages_and_python_only():

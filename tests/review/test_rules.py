@@ -37,6 +37,7 @@ TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_k
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
 CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
+SPLITS = "test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_own"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
     "op-removed": ("a file goes", "test_operations_that_come_and_go_take_their_kernels_with_them"),
@@ -58,6 +59,10 @@ ELSEWHERE = {
         "several files change together",
         "test_a_document_under_another_short_name_is_one_finding_with_all_that_cites_it",
     ),
+    **{
+        f"split-way-{change}": ("what follows from edits of semantics", SPLITS)
+        for change in ("added", "removed", "changed")
+    },
     "lint-shared-unused": ("about one side", "test_a_shared_entry_that_no_operation_uses_is_noted"),
     "lint-entry-repeated": ("about one side", "test_what_two_operations_write_out_alike_is_noted_at_the_second"),
     "lint-page-uncited": ("about one side", "test_a_document_that_nothing_cites_is_noted"),
@@ -164,7 +169,7 @@ def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:
 def found(row: Row, *, back: bool = False) -> list[str]:
     """The rules of the edits, in order; that a meaning changed under its revision is said where a row asks."""
     before, after = sides(row)[:: -1 if back else 1]
-    rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area != "lint"]
+    rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area not in ("lint", "split")]
     return [rule for rule in rules if rule != "op-revision-kept" or rule in row.fires]
 
 

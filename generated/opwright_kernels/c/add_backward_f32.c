@@ -31,22 +31,20 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
     float *const diff_src_1 = call_->diff_src_1;
     const opwright_add_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
-    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
+    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
-    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
-    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
     const int64_t block_ = diff_dst_X_p3__step_ == 1 ? 1073741824 : 512;
@@ -55,16 +53,24 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_p0_ = task_ % X_p0__inner_;
         const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
         const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = 0.0f;
+            }
+        }
         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
+                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = 0.0f;
             }
         }
         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
             const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                 float sums_0_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -92,17 +98,12 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
                         }
                     }
                 }
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
+                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_of_f32(sums_0_);
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
             const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                 float sums_1_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -130,19 +131,13 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
                         }
                     }
                 }
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_1_);
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_];
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_of_f32(sums_1_);
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
             const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_];
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_];
             }
         }
     }
@@ -156,197 +151,79 @@ static void add_backward_f32_0_x_p2_(void *context_, int64_t part_)
     float *const diff_src_1 = call_->diff_src_1;
     const opwright_add_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
-    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
+    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
-    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
-    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
-    const int64_t block_ = diff_dst_X_p2__step_ == 1 && diff_src_0_X_p2__step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = diff_src_0_X_p2__step_ == 1 && diff_dst_X_p2__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_p0_ = task_ % X_p0__inner_;
         const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
         const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 512 * 512; x_p2_ += 512) {
-                const int64_t n_ = 512;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p2_ = X_p2__inner_ / 512 * 512; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
-                const int64_t n_ = X_p2__inner_ - x_p2_;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
-                }
-            }
-        }
+        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = 0.0f;
+            }
+        }
+        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
+                const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
+                float diff_src_0_room_[512];
+                float * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
+                float *restrict diff_src_0_row_ = diff_src_0_X_p2__step_ == 1 ? diff_src_0_first_ : diff_src_0_room_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_0_row_[i_] = 0.0f;
+                }
+                opwright_put_f32(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
+            }
+        }
+        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                        const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                        for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
+                                const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
+                                float diff_src_0_room_[512];
+                                float * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
+                                float *restrict diff_src_0_row_ = opwright_kept_f32(diff_src_0_first_, diff_src_0_X_p2__step_, n_, diff_src_0_room_);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_0_row_[i_] += diff_dst_row_[i_];
+                                }
+                                opwright_put_f32(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
+                            }
+                        }
+                    }
+                }
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
             const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                 float sums_0_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -374,27 +251,13 @@ static void add_backward_f32_0_x_p2_(void *context_, int64_t part_)
                         }
                     }
                 }
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_0_);
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
-                const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
-                float diff_src_0_room_[512];
-                float * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
-                float *restrict diff_src_0_row_ = diff_src_0_X_p2__step_ == 1 ? diff_src_0_first_ : diff_src_0_room_;
-                const float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_row_[i_] = diff_src_0_sum__row_[i_];
-                }
-                opwright_put_f32(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_of_f32(sums_0_);
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
             const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_];
+                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_];
             }
         }
     }
@@ -408,40 +271,53 @@ static void add_backward_f32_0_x_p1_(void *context_, int64_t part_)
     float *const diff_src_1 = call_->diff_src_1;
     const opwright_add_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
-    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
+    const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
-    const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
-    const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
-    const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
-    const int64_t block_ = diff_dst_X_p1__step_ == 1 && diff_src_1_X_p1__step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = diff_src_1_X_p1__step_ == 1 && diff_dst_X_p1__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_p0_ = task_ % X_p0__inner_;
         const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
         const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
+                const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
+                float diff_src_1_room_[512];
+                float * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
+                float *restrict diff_src_1_row_ = diff_src_1_X_p1__step_ == 1 ? diff_src_1_first_ : diff_src_1_room_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_src_1_row_[i_] = 0.0f;
+                }
+                opwright_put_f32(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
+            }
+        }
         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
+                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = 0.0f;
             }
         }
         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
             const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                 float sums_0_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -469,170 +345,33 @@ static void add_backward_f32_0_x_p1_(void *context_, int64_t part_)
                         }
                     }
                 }
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
+                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_of_f32(sums_0_);
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
             const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 512 * 512; x_p1_ += 512) {
-                const int64_t n_ = 512;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                        const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                        for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
+                                const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
+                                float diff_src_1_room_[512];
+                                float * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
+                                float *restrict diff_src_1_row_ = opwright_kept_f32(diff_src_1_first_, diff_src_1_X_p1__step_, n_, diff_src_1_room_);
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
+                                    diff_src_1_row_[i_] += diff_dst_row_[i_];
                                 }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
+                                opwright_put_f32(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
                             }
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p1_ = X_p1__inner_ / 512 * 512; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
-                const int64_t n_ = X_p1__inner_ - x_p1_;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                float diff_dst_room_[512];
-                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_];
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
@@ -641,10 +380,9 @@ static void add_backward_f32_0_x_p1_(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                 float diff_src_1_room_[512];
                 float * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
-                float *restrict diff_src_1_row_ = diff_src_1_X_p1__step_ == 1 ? diff_src_1_first_ : diff_src_1_room_;
-                const float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                float *restrict diff_src_1_row_ = opwright_kept_f32(diff_src_1_first_, diff_src_1_X_p1__step_, n_, diff_src_1_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_row_[i_] = diff_src_1_sum__row_[i_];
+                    diff_src_1_row_[i_] = diff_src_1_row_[i_];
                 }
                 opwright_put_f32(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
             }

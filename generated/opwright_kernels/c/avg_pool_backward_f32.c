@@ -102,7 +102,14 @@ static void avg_pool_backward_f32_1_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
     float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -117,26 +124,25 @@ static void avg_pool_backward_f32_1_o(void *context_, int64_t part_)
     const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
-    const int64_t I_d_ = sizes_->I[0];
     const int64_t S_h_ = sizes_->S[1];
     const int64_t PB_h_ = sizes_->PB[1];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ * diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t n = task_ / C;
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = 0.0f;
+                }
+            }
+        }
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -169,13 +175,6 @@ static void avg_pool_backward_f32_1_o(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
@@ -183,24 +182,17 @@ static void avg_pool_backward_f32_1_o(void *context_, int64_t part_)
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
                             for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
                                 const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
-                                float diff_src_sum__room_[512];
-                                float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_));
-                                float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
+                                float diff_src_room_[512];
+                                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * diff_src_X_w_);
+                                float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, S_w_ * diff_src_X_w_, n_, diff_src_room_);
                                 const float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += share_row_[i_];
+                                    diff_src_row_[i_] += share_row_[i_];
                                 }
-                                opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
+                                opwright_put_f32(diff_src_row_, diff_src_first_, S_w_ * diff_src_X_w_, n_);
                             }
                         }
                     }
-                }
-            }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)];
                 }
             }
         }
@@ -216,7 +208,14 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
     float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -231,21 +230,13 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
-    const int64_t I_d_ = sizes_->I[0];
     const int64_t S_h_ = sizes_->S[1];
     const int64_t PB_h_ = sizes_->PB[1];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : 512);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -254,6 +245,22 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
         const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float diff_src_room_[512];
+                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = 0.0f;
+                        }
+                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    }
+                }
+            }
+        }
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -290,15 +297,6 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        diff_src_sum_[c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_))] = 0.0f;
-                    }
-                }
-            }
-        }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
@@ -307,31 +305,17 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
-                                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + (o_w_ * S_w_ + k_w_ - PB_w_) * block_ + (o_h_ * S_h_ + k_h_ - PB_h_) * (I_w_ * block_) + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * (I_w_ * block_)));
+                                    float diff_src_room_[512];
+                                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * diff_src_X_w_);
+                                    float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, diff_src_C, n_, diff_src_room_);
                                     const float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_sum__row_[i_] += share_row_[i_];
+                                        diff_src_row_[i_] += share_row_[i_];
                                     }
+                                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                                 }
                             }
                         }
-                    }
-                }
-            }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = diff_src_sum__row_[i_];
-                        }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
             }
@@ -348,7 +332,14 @@ static void avg_pool_backward_f32_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
     float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -363,26 +354,32 @@ static void avg_pool_backward_f32_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
-    const int64_t I_d_ = sizes_->I[0];
     const int64_t S_h_ = sizes_->S[1];
     const int64_t PB_h_ = sizes_->PB[1];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t n = task_ / C;
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                    float diff_src_room_[512];
+                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                    float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = 0.0f;
+                    }
+                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                }
+            }
+        }
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -401,38 +398,16 @@ static void avg_pool_backward_f32_1_diff_src_X_(void *context_, int64_t part_)
                 }
             }
         }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                     for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
                         for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
                             for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
-                                diff_src_sum_[o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_)] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                                diff_src[n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * diff_src_X_w_] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                             }
                         }
                     }
-                }
-            }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    float diff_src_room_[512];
-                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = diff_src_sum__row_[i_];
-                    }
-                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                 }
             }
         }

@@ -177,9 +177,9 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     float *const spread = (float *)(void *)(call_->scratch_ + sizes_->spread_at + part_ * sizes_->task_bytes_);
-    float *const batch_mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_mean_sum__at + part_ * sizes_->task_bytes_);
-    float *const batch_variance_sum_ = (float *)(void *)(call_->scratch_ + sizes_->batch_variance_sum__at + part_ * sizes_->task_bytes_);
     float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
+    const int64_t batch_variance_C = sizes_->batch_variance_C;
+    const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
@@ -198,10 +198,8 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
     const int64_t mean_C = sizes_->mean_C;
     const int64_t running_variance_C = sizes_->running_variance_C;
     const int64_t variance_C = sizes_->variance_C;
-    const int64_t batch_mean_C = sizes_->batch_mean_C;
-    const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, batch_variance_C == 1 && batch_mean_C == 1 && src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -209,6 +207,26 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float batch_variance_room_[512];
+            float * batch_variance_first_ = batch_variance + c * batch_variance_C;
+            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_variance_row_[i_] = 0.0f;
+            }
+            opwright_put_f32(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
+        }
+        for (int64_t c = begin_; c < end_; c += block_) {
+            const int64_t n_ = opwright_min(block_, end_ - c);
+            float batch_mean_room_[512];
+            float * batch_mean_first_ = batch_mean + c * batch_mean_C;
+            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_row_[i_] = 0.0f;
+            }
+            opwright_put_f32(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
+        }
         for (int64_t c = begin_; c < end_; ++c) {
             total[c - begin_] = 0.0f;
         }
@@ -350,12 +368,15 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
-            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            float batch_mean_room_[512];
+            float * batch_mean_first_ = batch_mean + c * batch_mean_C;
+            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
             const float *restrict total_row_ = total + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_sum__row_[i_] = total_row_[i_] / same_0_;
+                batch_mean_row_[i_] = total_row_[i_] / same_0_;
             }
+            opwright_put_f32(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; ++c) {
             spread[c - begin_] = 0.0f;
@@ -374,9 +395,10 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        float batch_mean_room_[512];
+                        const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (src_row_[i_] - batch_mean_sum__row_[i_]) * (src_row_[i_] - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (src_row_[i_] - batch_mean_row_[i_]) * (src_row_[i_] - batch_mean_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -409,9 +431,10 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        float batch_mean_room_[512];
+                        const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (src_row_[i_] - batch_mean_sum__row_[i_]) * (src_row_[i_] - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (src_row_[i_] - batch_mean_row_[i_]) * (src_row_[i_] - batch_mean_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -444,9 +467,10 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        float batch_mean_room_[512];
+                        const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (src_row_[i_] - batch_mean_sum__row_[i_]) * (src_row_[i_] - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (src_row_[i_] - batch_mean_row_[i_]) * (src_row_[i_] - batch_mean_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -479,9 +503,10 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        float batch_mean_room_[512];
+                        const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (src_row_[i_] - batch_mean_sum__row_[i_]) * (src_row_[i_] - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (src_row_[i_] - batch_mean_row_[i_]) * (src_row_[i_] - batch_mean_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -502,20 +527,24 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
-            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            float batch_variance_room_[512];
+            float * batch_variance_first_ = batch_variance + c * batch_variance_C;
+            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
             const float *restrict spread_row_ = spread + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+                batch_variance_row_[i_] = spread_row_[i_] / same_0_;
             }
+            opwright_put_f32(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
             float *restrict shared_0__row_ = shared_0_ + (c - begin_);
-            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            float batch_variance_room_[512];
+            const float *restrict batch_variance_row_ = opwright_row_f32(batch_variance + c * batch_variance_C, batch_variance_C, n_, batch_variance_room_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = opwright_sqrt_f32(batch_variance_row_[i_] + same_0_);
             }
         }
         for (int64_t n = 0; n < N; ++n) {
@@ -532,12 +561,13 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                        float batch_mean_room_[512];
+                        const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
                         const float *restrict shared_0__row_ = shared_0_ + (c - begin_);
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + beta_row_[i_];
+                            dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - batch_mean_row_[i_]) / shared_0__row_[i_] + beta_row_[i_];
                         }
                         opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                     }
@@ -553,9 +583,10 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
             float mean_room_[512];
             const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
             const float same_1_ = 1.0f - (float)momentum;
-            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            float batch_mean_room_[512];
+            const float *restrict batch_mean_row_ = opwright_row_f32(batch_mean + c * batch_mean_C, batch_mean_C, n_, batch_mean_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_mean_row_[i_] = same_0_ * mean_row_[i_] + same_1_ * batch_mean_sum__row_[i_];
+                running_mean_row_[i_] = same_0_ * mean_row_[i_] + same_1_ * batch_mean_row_[i_];
             }
             opwright_put_f32(running_mean_row_, running_mean_first_, running_mean_C, n_);
         }
@@ -568,31 +599,20 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
             float variance_room_[512];
             const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_1_ = 1.0f - (float)momentum;
-            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            float batch_variance_room_[512];
+            const float *restrict batch_variance_row_ = opwright_row_f32(batch_variance + c * batch_variance_C, batch_variance_C, n_, batch_variance_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_variance_row_[i_] = same_0_ * variance_row_[i_] + same_1_ * batch_variance_sum__row_[i_];
+                running_variance_row_[i_] = same_0_ * variance_row_[i_] + same_1_ * batch_variance_row_[i_];
             }
             opwright_put_f32(running_variance_row_, running_variance_first_, running_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
-            float batch_mean_room_[512];
-            float * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
-            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_row_[i_] = batch_mean_sum__row_[i_];
-            }
-            opwright_put_f32(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_variance_room_[512];
             float * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
-            const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            float *restrict batch_variance_row_ = opwright_kept_f32(batch_variance_first_, batch_variance_C, n_, batch_variance_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_row_[i_] = batch_variance_sum__row_[i_];
+                batch_variance_row_[i_] = batch_variance_row_[i_];
             }
             opwright_put_f32(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }

@@ -49,25 +49,7 @@ static void clamp_backward_bf16_0_x(void *context_, int64_t part_)
         const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-        if (use_dst_word_ == 1) {
-            for (int64_t x = begin_; x < end_; x += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                const float same_0_ = (float)least;
-                const float same_1_ = (float)greatest;
-                opwright_bf16 diff_dst_room_[512];
-                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_]) > same_0_ && opwright_from_bf16(src_row_[i_]) < same_1_ ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
-                }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
-            }
-        }
-        if (use_dst_word_ == 0) {
+        if (use_dst_word_ == 1 || use_dst_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 opwright_bf16 diff_src_room_[512];

@@ -49,23 +49,7 @@ static void clamp_backward_f16_0_x(void *context_, int64_t part_)
         const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-        if (use_dst_word_ == 1) {
-            for (int64_t x = begin_; x < end_; x += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - x);
-                float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                const float same_0_ = (float)least;
-                const float same_1_ = (float)greatest;
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(src_row_[i_]) > same_0_ && opwright_from_f16(src_row_[i_]) < same_1_ ? opwright_from_f16(diff_dst_row_[i_]) : 0.0f;
-                }
-                opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
-            }
-        }
-        if (use_dst_word_ == 0) {
+        if (use_dst_word_ == 1 || use_dst_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];

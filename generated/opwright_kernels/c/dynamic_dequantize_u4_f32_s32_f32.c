@@ -30,7 +30,9 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_a(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_dynamic_dequantize_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t Q = sizes_->Q;
     const int64_t G = sizes_->G;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
@@ -42,15 +44,12 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_a(void *context_, int64_t part_)
     const int64_t scales_B_step_ = sizes_->scales_B[sizes_->B_rank - 1];
     const int64_t scales_G = sizes_->scales_G;
     const int64_t scales_A_step_ = sizes_->scales_A[sizes_->A_rank - 1];
-    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -68,21 +67,30 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_a(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
             const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
             const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
             const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
             const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                dst_sum_[a - begin_] = 0.0f;
+            for (int64_t a = begin_; a < end_; a += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - a);
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = 0.0f;
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
             }
             if (whole_0_ >= 0 && whole_0_ < G) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
+                    float dst_room_[512];
+                    float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                    float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
                     uint8_t src_room_[512];
                     const uint8_t *restrict src_row_ = opwright_row_u4(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     int32_t zps_room_[512];
@@ -90,20 +98,10 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_a(void *context_, int64_t part_)
                     float scales_room_[512];
                     const float *restrict scales_row_ = opwright_row_f32(scales + (scales_B_b_at_ + b * scales_B_step_ + whole_0_ * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, scales_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = ((float)opwright_from_u4(src_row_[i_]) - (float)zps_row_[i_]) * scales_row_[i_];
+                        dst_row_[i_] = ((float)opwright_from_u4(src_row_[i_]) - (float)zps_row_[i_]) * scales_row_[i_];
                     }
+                    opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
                 }
-            }
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
-                float dst_room_[512];
-                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-                const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
-                }
-                opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -136,7 +134,9 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_c(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_dynamic_dequantize_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t Q = sizes_->Q;
     const int64_t G = sizes_->G;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
@@ -148,9 +148,6 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_c(void *context_, int64_t part_)
     const int64_t scales_B_step_ = sizes_->scales_B[sizes_->B_rank - 1];
     const int64_t scales_G = sizes_->scales_G;
     const int64_t scales_A_step_ = sizes_->scales_A[sizes_->A_rank - 1];
-    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C = sizes_->C;
@@ -179,32 +176,28 @@ static void dynamic_dequantize_u4_f32_s32_f32_0_c(void *context_, int64_t part_)
                     table_0_[c - begin_] = opwright_floor_div(c, Q);
                 }
             }
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
             const int64_t zps_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->zps_B);
             const int64_t zps_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->zps_A);
             const int64_t scales_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->scales_B);
             const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = 0.0f;
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
-                    dst_sum_[c - begin_] = ((float)opwright_from_u4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_];
-                }
-            }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                 float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                    dst_row_[i_] = 0.0f;
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+            }
+            for (int64_t c = begin_; c < end_; ++c) {
+                if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
+                    dst[dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_] = ((float)opwright_from_u4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_];
+                }
             }
             at_ += 1;
             if (at_ == blocks_) {

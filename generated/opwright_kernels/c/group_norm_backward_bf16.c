@@ -192,11 +192,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
         }
         for (int64_t n = 0; n < N; ++n) {
             sqrt_of_variance[n] = opwright_sqrt_f32(variance[n] + (float)epsilon);
-        }
-        for (int64_t n = 0; n < N; ++n) {
             diff_variance_2[n] = opwright_from_bf16(diff_variance[n * diff_variance_N + g * diff_variance_G]) - 0.5f * variance_sum[n] / ((variance[n] + (float)epsilon) * sqrt_of_variance[n]);
-        }
-        for (int64_t n = 0; n < N; ++n) {
             diff_spread[n] = diff_variance_2[n] * (float)G / ((float)C * (float)X_cells_);
         }
         for (int64_t n = 0; n < N; ++n) {
@@ -231,8 +227,6 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
         }
         for (int64_t n = 0; n < N; ++n) {
             diff_total[n] = (opwright_from_bf16(diff_mean[n * diff_mean_N + g * diff_mean_G]) - mean_sum[n] / sqrt_of_variance[n]) * (float)G / ((float)C * (float)X_cells_);
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t diff_src_C_ = 0; diff_src_C_ < C; ++diff_src_C_) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     for (int64_t x = 0; x < X_inner_; ++x) {
@@ -240,8 +234,6 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                     }
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -391,8 +383,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < end_; ++g) {
                 total[g - begin_ + n * block_] = 0.0f;
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
                 const int64_t n_ = 512;
                 float *restrict total_row_ = total + (g - begin_ + n * block_);
@@ -529,8 +519,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     total_row_[i_] += tile_[i_];
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict mean_row_ = mean + (g - begin_ + n * block_);
@@ -540,13 +528,9 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     mean_row_[i_] = total_row_[i_] / same_0_;
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; ++g) {
                 spread[g - begin_ + n * block_] = 0.0f;
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
                 const int64_t n_ = 512;
                 float *restrict spread_row_ = spread + (g - begin_ + n * block_);
@@ -687,8 +671,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     spread_row_[i_] += tile_[i_];
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict variance_row_ = variance + (g - begin_ + n * block_);
@@ -698,13 +680,9 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     variance_row_[i_] = spread_row_[i_] / same_0_;
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; ++g) {
                 variance_sum[g - begin_ + n * block_] = 0.0f;
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
                 const int64_t n_ = 512;
                 float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
@@ -865,8 +843,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     variance_sum_row_[i_] += tile_[i_];
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict sqrt_of_variance_row_ = sqrt_of_variance + (g - begin_ + n * block_);
@@ -876,8 +852,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     sqrt_of_variance_row_[i_] = opwright_sqrt_f32(variance_row_[i_] + same_0_);
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict diff_variance_2_row_ = diff_variance_2 + (g - begin_ + n * block_);
@@ -891,8 +865,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     diff_variance_2_row_[i_] = opwright_from_bf16(diff_variance_row_[i_]) - 0.5f * variance_sum_row_[i_] / ((variance_row_[i_] + same_0_) * sqrt_of_variance_row_[i_]);
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict diff_spread_row_ = diff_spread + (g - begin_ + n * block_);
@@ -903,13 +875,9 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     diff_spread_row_[i_] = diff_variance_2_row_[i_] * same_0_ / same_1_;
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; ++g) {
                 mean_sum[g - begin_ + n * block_] = 0.0f;
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
                 const int64_t n_ = 512;
                 float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
@@ -1054,8 +1022,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     mean_sum_row_[i_] += tile_[i_];
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float *restrict diff_total_row_ = diff_total + (g - begin_ + n * block_);
@@ -1069,8 +1035,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     diff_total_row_[i_] = (opwright_from_bf16(diff_mean_row_[i_]) - mean_sum_row_[i_] / sqrt_of_variance_row_[i_]) * same_0_ / same_1_;
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t diff_src_C_ = 0; diff_src_C_ < C; ++diff_src_C_) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     for (int64_t x = 0; x < X_inner_; ++x) {
@@ -1078,8 +1042,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     }
                 }
             }
-        }
-        for (int64_t n = 0; n < N; ++n) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);

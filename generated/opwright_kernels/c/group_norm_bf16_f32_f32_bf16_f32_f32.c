@@ -731,16 +731,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         }
         for (int64_t g = 0; g < G; ++g) {
             total[g] = 0.0f;
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 total[g] += total_of_g_k_[g * k_end_0_ + k];
             }
-        }
-        for (int64_t g = 0; g < G; ++g) {
             mean_sum_[g] = total[g] / ((float)C / (float)G * (float)X_cells_);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 mean_sum__for_g_k_[g * k_end_0_ + k] = mean_sum_[g];
             }
@@ -882,19 +876,11 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         }
         for (int64_t g = 0; g < G; ++g) {
             spread[g] = 0.0f;
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 spread[g] += spread_of_g_k_[g * k_end_0_ + k];
             }
-        }
-        for (int64_t g = 0; g < G; ++g) {
             variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
-        }
-        for (int64_t g = 0; g < G; ++g) {
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 shared_0__for_g_k_[g * k_end_0_ + k] = shared_0_[g];
             }

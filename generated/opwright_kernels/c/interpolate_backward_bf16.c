@@ -75,27 +75,7 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, W_w_);
-            if (mode_word_ == 1) {
-                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
-                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
-                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
-                    }
-                }
-            }
-            if (mode_word_ == 2) {
-                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
-                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
-                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
-                    }
-                }
-            }
-            if (mode_word_ == 3) {
+            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - t_w_);
                     float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
@@ -160,12 +140,12 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
     const int64_t Q_d_ = sizes_->Q[0];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
@@ -185,58 +165,7 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
                 }
             }
         }
-        if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
+        if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
             if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -259,39 +188,6 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                         for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                             diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }
@@ -334,12 +230,12 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
     const int64_t Q_d_ = sizes_->Q[0];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
@@ -365,82 +261,7 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
                 }
             }
         }
-        if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; c += block_) {
-                                            const int64_t n_ = opwright_min(block_, end_ - c);
-                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += 0.0f;
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; c += block_) {
-                                            const int64_t n_ = opwright_min(block_, end_ - c);
-                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
-                                            opwright_bf16 diff_dst_room_[512];
-                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; c += block_) {
-                                            const int64_t n_ = opwright_min(block_, end_ - c);
-                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
-                                            opwright_bf16 diff_dst_room_[512];
-                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                            }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
+        if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
             if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -478,57 +299,6 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; c += block_) {
-                                const int64_t n_ = opwright_min(block_, end_ - c);
-                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += 0.0f;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; c += block_) {
-                                const int64_t n_ = opwright_min(block_, end_ - c);
-                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += 0.0f;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; c += block_) {
-                                const int64_t n_ = opwright_min(block_, end_ - c);
-                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += 0.0f;
                                 }
                             }
                         }
@@ -583,12 +353,12 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
     const int64_t Q_d_ = sizes_->Q[0];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
@@ -609,58 +379,7 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
                 }
             }
         }
-        if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
+        if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
             if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -683,39 +402,6 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                         for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                             diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 1) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 2) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
-                        }
-                    }
-                }
-            }
-        }
-        if (mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += 0.0f;
                         }
                     }
                 }

@@ -77,220 +77,6 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
         const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
-                    }
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[512];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                        const int64_t n_ = end_ - c;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
-                        }
-                    }
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        first[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = INFINITY;
-                    }
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
-                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[512];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                        const int64_t n_ = end_ - c;
-                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
-                        }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                    opwright_bf16 src_room_[512];
-                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
-                        }
-                    }
-                }
-            }
-        }
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -303,6 +89,196 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
+                    }
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        first[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = INFINITY;
+                    }
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = INFINITY;
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                        }
+                    }
                     for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                         for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                             for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
@@ -395,15 +371,18 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t n = task_ / C;
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
                 }
             }
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
+                }
                 for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                     for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
@@ -419,17 +398,9 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                         }
                     }
                 }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                     first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
                 }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                     for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
@@ -447,17 +418,6 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                         }
                     }
                 }
-            }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                     for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                         for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
@@ -542,46 +502,6 @@ static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_ % C;
         const int64_t n = task_ / C;
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
-                            }
-                        }
-                    }
-                }
-            }
-        }
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
@@ -592,6 +512,22 @@ static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
+                            }
+                        }
+                    }
+                    first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
+                            }
+                        }
+                    }
                     for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
                         for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
                             for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {

@@ -29,7 +29,11 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_prelu_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t SN = sizes_->SN;
     const int64_t SC = sizes_->SC;
     const int64_t SI_d_ = sizes_->SI[0];
@@ -45,11 +49,6 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
     const int64_t slope_X_d_ = sizes_->slope_X[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t I_d_ = sizes_->I[0];
@@ -72,26 +71,22 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                dst_sum_[i_w_ - begin_] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
-                for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                        dst_sum_[i_w_ - begin_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
-                    }
-                }
-            }
             for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
                 float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                    dst_row_[i_] = 0.0f;
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
+            }
+            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+                for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
+                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                        dst[n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
+                    }
+                }
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -122,7 +117,11 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_prelu_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t SN = sizes_->SN;
     const int64_t SC = sizes_->SC;
     const int64_t SI_d_ = sizes_->SI[0];
@@ -138,11 +137,6 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
     const int64_t slope_X_d_ = sizes_->slope_X[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t I_d_ = sizes_->I[0];
@@ -165,26 +159,22 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                for (int64_t c = begin_; c < end_; ++c) {
-                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                        dst_sum_[c - begin_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
-                    }
-                }
-            }
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
                 float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                    dst_row_[i_] = 0.0f;
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+            }
+            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                for (int64_t c = begin_; c < end_; ++c) {
+                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                        dst[n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] >= 0.0f ? src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_];
+                    }
+                }
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -592,8 +592,6 @@ static void soft_max_f32_bf16_f32_0_o(void *context_, int64_t part_)
             }
             for (int64_t c = 0; c < C; ++c) {
                 shared_0_[c] = opwright_exp_f32(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_] - base);
-            }
-            for (int64_t c = 0; c < C; ++c) {
                 total += shared_0_[c];
             }
             if (mode_word_ == 0) {

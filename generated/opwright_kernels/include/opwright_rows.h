@@ -31,6 +31,9 @@ static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a
 // The number of lanes in a task's block: the maximum, or fewer if tasks would be too few for all parts.
 static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most)
 {
+    if (along < 64) {
+        return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
+    }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
     const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, most), 64)), 1);
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);

@@ -14,6 +14,7 @@ from ..language.model import Op
 from ..language.schema import Problems
 from ..language.source import Problem, SpecInvalid
 from . import declarations, expressions, library, names, semantics
+from .onnx_nodes import onnx_nodes
 from .rules import Rule
 from .torch_calls import torch_calls
 
@@ -63,7 +64,7 @@ STAGES: tuple[tuple[Rule, ...], ...] = (
         declarations.constraints,
         declarations.classes,
     ),
-    (declarations.variant_count, declarations.relations, torch_calls, expressions.symbols),
+    (declarations.variant_count, declarations.relations, torch_calls, onnx_nodes, expressions.symbols),
     (expressions.expressions,),
     (semantics.semantics, normal_form),
     (expressions.steps,),

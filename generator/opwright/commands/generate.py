@@ -10,8 +10,6 @@ from ..project import COMMAND, Project
 from . import options as shared
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..write import Difference
 
 EXAMPLE = "opwright generate --check   # in CI: exits 4 if generated files are out of date, and writes nothing"
@@ -27,55 +25,55 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..console import console
+    project = shared.project(options)
+    if options.watch:
+        from ..console import console
+        from . import watch
+
+        watch.watch(project, console())
+        return OK
+    if options.check:
+        return _check(project)
+
     from ..errors import inert
     from ..generate import generated
     from ..write import write
 
-    project, out = shared.project(options), console()
-    if options.watch:
-        from . import watch
-
-        watch.watch(project, out)
-        return OK
-    if options.check:
-        return _check(project, out)
     library, files = generated(project)
     differences = write(project.output, files)
     made = {difference.path for difference in differences if difference.state == "missing"}
     if made >= files.keys():
         said = f"written to {inert(str(project.output))}"
     else:
-        _print(differences, out)
+        _print(differences)
         said = f"{len(differences)} changed" if differences else "nothing changed"
-    out.print(f"{len(files)} files of {len(library.ops)} operations: {said}", highlight=False, soft_wrap=True)
+    print(f"{len(files)} files of {len(library.ops)} operations: {said}")
     return OK
 
 
-def _print(differences: Sequence[Difference], out: Console) -> None:
+def _print(differences: Sequence[Difference]) -> None:
     """Print a line per file; if many have the same state, the first ones and the number of others."""
     for state in sorted({difference.state for difference in differences}):
         of_state = [difference for difference in differences if difference.state == state]
         for difference in of_state[:SHOWN]:
-            out.print(str(difference), highlight=False, soft_wrap=True, markup=False)
+            print(difference)
         if len(of_state) > SHOWN:
-            out.print(f"{state}: {len(of_state) - SHOWN} more", highlight=False)
+            print(f"{state}: {len(of_state) - SHOWN} more")
 
 
-def _check(project: Project, out: Console) -> int:
+def _check(project: Project) -> int:
     """Compare the files on disk with those that the specs generate; nothing is written."""
     from ..generate import generated
     from ..write import compare
 
     library, files = generated(project)
     if not any(path.startswith("c/") for path in files):
-        out.print("opwright: nothing was compared: the specs generate no kernel")
+        print("opwright: nothing was compared: the specs generate no kernel")
         return FAILED
     differences = compare(project.output, files)
-    _print(differences, out)
+    _print(differences)
     if differences:
-        said = f"{len(differences)} of {len(files)} files are out of date; update them with: {COMMAND}"
-        out.print(said, highlight=False)
+        print(f"{len(differences)} of {len(files)} files are out of date; update them with: {COMMAND}")
         return OUT_OF_DATE
-    out.print(f"{len(files)} files of {len(library.ops)} operations are up to date", highlight=False)
+    print(f"{len(files)} files of {len(library.ops)} operations are up to date")
     return OK

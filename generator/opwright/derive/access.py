@@ -6,12 +6,13 @@ In: an operation, an element as its semantics read it, the layout words of a var
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op, Tensor
+from ..memo import memoised
 from .expansion import Expansion
 from .poly import ONE, ZERO, Affine, Poly
 
@@ -40,6 +41,8 @@ class Access:
         )
 
     def substitute(self, letters: Mapping[str, Affine]) -> Access:
+        if not any(axis.index.mentions(letters) for axes in self.ways for axis in axes):
+            return self
         ways = tuple(
             tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
             for axes in self.ways
@@ -47,57 +50,65 @@ class Access:
         return Access(self.tensor, ways)
 
 
-def _product(factors: Sequence[Poly]) -> Poly:
-    total = ONE
-    for factor in factors:
-        total = total * factor
-    return total
-
-
-def _axes(
-    tensor: Tensor,
-    dims: Mapping[str, expr.Expr],
-    index: Mapping[str, expr.Expr],
-    order: Sequence[str],
-    expansion: Expansion,
-    letters: Sequence[str],
-    vectors: set[str],
-) -> tuple[Axis, ...]:
-    axes = []
-    for name in order:
-        vector = bool(expr.loose_names(dims[name]) & expansion.vectors)
-        for copy, suffix in expansion.copies(name, vector):
-            axes.append(
+@memoised
+def _unordered(
+    op: Op, expansion: Expansion, read: Read, letters: tuple[str, ...], vectors: frozenset[str]
+) -> tuple[dict[str, list[Axis]], ...]:
+    """By axis of the tensor, for each arrangement: its axes of the access, whose distances a layout tells."""
+    tensor = op.tensor(read.tensor)
+    found = []
+    for dims, index in _arrangements(tensor, read):
+        axes: dict[str, list[Axis]] = {}
+        for name, extent in dims.items():
+            vector = bool(expr.loose_names(extent) & expansion.vectors)
+            axes[name] = [
                 Axis(
                     copy,
-                    expansion.poly(dims[name], suffix),
+                    expansion.poly(extent, suffix),
                     expansion.affine(index[name], suffix, letters, vectors),
                     ONE,
                 )
-            )
-    strides = [_product([inner.extent for inner in axes[position + 1 :]]) for position in range(len(axes))]
-    return tuple(dataclasses.replace(axis, stride=stride) for axis, stride in zip(axes, strides))
+                for copy, suffix in expansion.copies(name, vector)
+            ]
+        found.append(axes)
+    return tuple(found)
+
+
+def _arrangements(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, expr.Expr], dict[str, expr.Expr]]]:
+    """The extents and the indices of a tensor by its axes, for each arrangement."""
+    if not tensor.arrangements:
+        yield {axis: extent.tree for axis, extent in tensor.dims.items()}, dict(zip(tensor.dims, read.indices))
+    for arrangement in tensor.arrangements.values():
+        view = dict(zip(tensor.view, read.indices))
+        index = {axis: substitute(said.tree, view) for axis, said in arrangement.index.items()}
+        yield {axis: extent.tree for axis, extent in arrangement.dims.items()}, index
 
 
 def access(
-    op: Op, read: Read, layouts: Mapping[str, str], expansion: Expansion, letters: Sequence[str], vectors: set[str]
+    op: Op,
+    read: Read,
+    layouts: Mapping[str, str],
+    expansion: Expansion,
+    letters: Sequence[str],
+    vectors: Collection[str],
 ) -> Access:
     """The address of an element in the layout of the variant."""
     tensor = op.tensor(read.tensor)
-    if not tensor.arrangements:
-        index = dict(zip(tensor.dims, read.indices))
-        dims = {axis: extent.tree for axis, extent in tensor.dims.items()}
-        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
-        return Access(read.tensor, (_axes(tensor, dims, index, order, expansion, letters, vectors),))
     ways = []
-    for arrangement in tensor.arrangements.values():
-        dims = {axis: extent.tree for axis, extent in arrangement.dims.items()}
-        index = {
-            axis: substitute(i.tree, dict(zip(tensor.view, read.indices))) for axis, i in arrangement.index.items()
-        }
-        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(dims)
-        ways.append(_axes(tensor, dims, index, order, expansion, letters, vectors))
+    for axes in _unordered(op, expansion, read, tuple(letters), frozenset(vectors)):
+        order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(axes)
+        ways.append(_strided([axis for name in order for axis in axes[name]]))
     return Access(read.tensor, tuple(ways))
+
+
+def _strided(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    """Axes with their distances: the product of the extents of those further in."""
+    made: list[Axis] = []
+    stride = ONE
+    for axis in reversed(axes):
+        made.append(dataclasses.replace(axis, stride=stride))
+        stride = axis.extent * stride
+    return tuple(reversed(made))
 
 
 def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:

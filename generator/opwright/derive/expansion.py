@@ -8,7 +8,7 @@ polynomial.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..language import expr
 from ..language.model import SPATIAL_AXES, GroupClass, Op
@@ -89,7 +89,7 @@ class Expansion:
             raise SpecInvalid([Problem(self.op.semantics.at, "semantics-neutral", message)])
         return Poly.number(wanted - value) * Poly.symbol(f"{ABSENT}_{suffix}")
 
-    def affine(self, tree: expr.Expr, suffix: str | None, letters: Sequence[str], vectors: set[str]) -> Affine:
+    def affine(self, tree: expr.Expr, suffix: str | None, letters: Sequence[str], vectors: Iterable[str]) -> Affine:
         found = affine(tree, letters).with_symbols(self.sizes).with_symbols(self.renamed(suffix))
         if suffix is None:
             return found

@@ -199,7 +199,7 @@ def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
             indices.append(Name(letter))
             axes.append(Axis(letter, axis.extent, axis.kind))
         arrays[name] = Array(name, "between", tuple(axes))
-        parts = [_renamed(part, output, name) for part in parts]
+        parts = [renamed_part(part, output, name) for part in parts]
         parts.append(_copy(len(parts), Read(output, tuple(indices)), Read(name, tuple(indices)), letters, writers[-1]))
     return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
 
@@ -224,7 +224,9 @@ def renamed(tree: Expr, old: str, new: str) -> Expr:
     return tree
 
 
-def _renamed(part: Part, old: str, new: str) -> Part:
+def renamed_part(part: Part, old: str, new: str) -> Part:
+    """A step with an array under another name."""
+
     def of(assignment: Assignment) -> Assignment:
         target = renamed(assignment.target, old, new)
         assert isinstance(target, Read)
@@ -241,17 +243,17 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
     for letter in found.letters:
         places: dict[str, set[tuple[int, Expr] | None]] = {name: set() for name in written}
         for part in parts:
-            places[part.target.tensor].add(_place(found, part.target, letter))
+            places[part.target.tensor].add(place(found, part.target, letter))
             for read in part.reads:
                 if read.tensor in written:
-                    places[read.tensor].add(_place(found, read, letter))
+                    places[read.tensor].add(place(found, read, letter))
         everywhere = all(letter in part.letters for part in parts)
         if everywhere and all(len(spots) == 1 and None not in spots for spots in places.values()):
             result.append(letter)
     return tuple(result)
 
 
-def _place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
+def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
     """The axis of an element that a letter walks, alone or with another one, and how; None if there is none."""
     for number, index in enumerate(read.indices):
         pair = found.pair(read.tensor, number, index) or ()

@@ -6,7 +6,7 @@ A polynomial here may have negative powers, because a spec's `/` is exact: `IC /
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -156,6 +156,10 @@ class Affine:
     def letters(self) -> tuple[str, ...]:
         return tuple(letter for letter, _ in self.coefficients)
 
+    def mentions(self, letters: Container[str]) -> bool:
+        """Whether any of these letters is among its own."""
+        return any(letter in letters for letter, _ in self.coefficients)
+
     def coefficient(self, letter: str) -> Poly:
         return dict(self.coefficients).get(letter, ZERO)
 
@@ -177,12 +181,16 @@ class Affine:
 
     def substitute(self, letters: Mapping[str, Affine]) -> Affine:
         """The same with letters replaced as in `letters`."""
+        if not self.mentions(letters):
+            return self
         total = Affine.of({}, self.offset)
         for letter, coefficient in self.coefficients:
             total = total + letters.get(letter, Affine.letter(letter)).scaled(coefficient)
         return total
 
     def with_symbols(self, values: Mapping[str, Poly]) -> Affine:
+        if not values:
+            return self
         return Affine.of(
             {letter: c.substitute(values) for letter, c in self.coefficients}, self.offset.substitute(values)
         )

@@ -113,6 +113,12 @@ class Program:
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
         return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
 
+    @memoised
+    def walkers(self, name: str) -> tuple[str | None, ...]:
+        """By axis of an array between steps, the letter by which its first step writes it."""
+        target = next(part.target for part in self.parts if part.target.tensor == name)
+        return tuple(self.walks(name, number, index) for number, index in enumerate(target.indices))
+
     def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
         """The two letters that together walk a whole axis, each element once: `g * E + k`, k of E values."""
         if not isinstance(index, Binary) or index.op != "+":

@@ -13,6 +13,7 @@ import itertools
 from dataclasses import dataclass
 
 from ..language.model import GroupClass, Op
+from ..memo import memoised
 from .as_steps import as_steps
 
 
@@ -120,6 +121,7 @@ def layout_choices(op: Op) -> list[dict[str, str]]:
     return [dict(zip(attributes, chosen)) for chosen in itertools.product(*words)]
 
 
+@memoised
 def expand(op: Op) -> tuple[Variant, ...]:
     """All variants of an operation, in the order of dtype row, layout, class, ISA."""
     op = as_steps(op)

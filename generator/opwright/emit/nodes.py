@@ -233,6 +233,7 @@ Node = TypeVar("Node", bound=Code)
 ZERO, ONE = Literal("0"), Literal("1")
 
 
+@functools.lru_cache(2**10)
 def integer(value: int) -> Expr:
     """An integer in C."""
     return Literal(str(value)) if value >= 0 else Unary("-", Literal(str(-value)))

@@ -15,7 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
+from .. import parallel
 from ..derive import signature
 from ..derive.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
@@ -32,12 +34,17 @@ from . import escape, prose, provenance, python_module, reference, split_prose, 
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
+from .onnx_table import onnx_table
 from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
 
 if TYPE_CHECKING:
     from .step_module import StepWrapper
+
+
+SPLITS = "SHARDING.json"
+PRINTED = ("c", "python", "docs")  # the folders of templates of a package
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,37 @@ def unit(op: Op) -> Unit:
     )
 
 
+class _Compiled(jinja2.BytecodeCache):
+    """The code of templates while the environment lives, by their names and texts."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key + bucket.checksum in self.codes:
+            bucket.bytecode_from_string(self.codes[bucket.key + bucket.checksum])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.codes[bucket.key + bucket.checksum] = bucket.bytecode_to_string()
+
+
 def compile_templates(env: jinja2.Environment, library: Library) -> None:
     """Compile the templates and import the modules that a library needs, so that forked processes share them."""
     stepped = {op.stepped for op in library.ops}
     if True in stepped:
         _steps()
-    for name in env.list_templates(extensions=["j2"]):
-        if PurePath(name).name.startswith("step") in stepped:
-            env.get_template(name)
+    env.bytecode_cache = cache = _Compiled()
+
+    def compiled(name: str) -> dict[str, bytes]:
+        env.get_template(name)
+        return cache.codes
+
+    names = [name for name in env.list_templates(extensions=["j2"]) if name.split("/")[0] in PRINTED]
+    wanted = [name for name in names if PurePath(name).name.startswith("step") in stepped]
+    for codes in parallel.each(compiled, wanted):
+        cache.codes |= codes
+    for name in wanted:
+        env.get_template(name)
 
 
 def render(
@@ -175,7 +205,9 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["PROVENANCE.json"] = Output(
         "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
     )
-    files["SHARDING.json"] = Output("", lambda: {"text": split_prose.as_json(ops)})
+    files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
+    entry = split_prose.entry
+    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in ops})})
     return files
 
 
@@ -279,9 +311,11 @@ def numbered(path: str, text: str) -> list[tuple[int, str]]:
     """The tidy lines, each with its line number in `text`."""
     pieces = wrap.wrap_lines(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
     lines: list[tuple[int, str]] = []
+    empty = 2  # lines in a row, of which none stands at the beginning
     for number, line in pieces:
         line = line.rstrip()
-        if line or any(before for _, before in lines[-2:]):
+        empty = 0 if line else empty + 1
+        if empty <= 2:
             lines.append((number, line))
     while lines and not lines[-1][1]:
         lines.pop()

@@ -6,11 +6,13 @@ In: an operation. Out: a line for each letter, and plain data.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 
+from ..derive.as_steps import as_steps
 from ..derive.splitting.split import WHOLE, Split
 from ..derive.splitting.table import table
-from ..language.model import Op
+from ..language.model import Op, Tensor
+from ..language.types import spatial
 
 JOINS = {"sum": "added", "product": "multiplied", "max": "joined by max", "min": "joined by min", "mean": "averaged"}
 
@@ -56,10 +58,27 @@ def _changes(split: Split) -> list[str]:
     return found
 
 
-def as_json(ops: Sequence[Op]) -> str:
-    """The tables of several operations by their functions, a line for each split."""
-    made = []
-    for op in sorted(ops, key=lambda op: op.function):
-        rows = ",\n  ".join(json.dumps(split.data(), sort_keys=True) for split in table(op))
-        made.append(f' "{op.function}": [\n  {rows}\n ]' if rows else f' "{op.function}": []')
-    return "{\n" + ",\n".join(made) + "\n}\n"
+def entry(op: Op) -> str:
+    """The table of an operation as JSON, a line for each split and each tensor."""
+    tensors = {} if as_steps(op).stepped else {tensor.name: _order(op, tensor) for tensor in op.tensors}
+    rows = _lines([json.dumps(split.data(), sort_keys=True) for split in table(op)], "[]")
+    orders = _lines([f"{json.dumps(name)}: {json.dumps(order)}" for name, order in tensors.items()], "{}")
+    return f'{{\n  "splits": {rows},\n  "tensors": {orders}\n }}'
+
+
+def as_json(entries: Mapping[str, str]) -> str:
+    """The entries of several operations by their functions."""
+    return "{\n" + ",\n".join(f' "{function}": {found}' for function, found in sorted(entries.items())) + "\n}\n"
+
+
+def _lines(rows: list[str], brackets: str) -> str:
+    return brackets[0] + "\n   " + ",\n   ".join(rows) + "\n  " + brackets[1] if rows else brackets
+
+
+def _order(op: Op, tensor: Tensor) -> tuple[str, dict[str, list[str]], list[str]]:
+    """The attribute that orders the axes of a tensor, the order for each word, and which axes are spatial."""
+    dims = next(iter(tensor.ways.values()))
+    orders = (
+        {word: list(axes) for word, axes in op.layouts[tensor.layout].items()} if tensor.layout else {"": list(dims)}
+    )
+    return tensor.layout or "", orders, list(spatial(dims, op))

@@ -58,6 +58,9 @@ class Elements:
         self.position: Expr | None = None  # of the cell in its row, while values of lanes are computed
         self.declared: dict[str, Declare] = {}  # constants of the function, in order of use
         self.task: dict[str, Declare] = {}  # offsets of rows of runs, for the loops that walk them
+        self.placed: dict[
+            tuple[Read, Expr | None], list[Term]
+        ] = {}  # memoised by cell, while the offsets do not change
         self.used: set[str] = set()  # arrays
         self.steps: list[Expr] = []  # strides of rows, which need no buffer if they are 1
         self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
@@ -233,9 +236,13 @@ class Elements:
         return Binary("==", rank, ONE), Index(Member(SIZES, f"{array.name}_{axis.name}"), ZERO)
 
     def terms(self, read: Read) -> list[Term]:
-        array = self.program.arrays[read.tensor]
-        walk = self._between if array.role == "between" else self._strided
-        return [*walk(array, read)]
+        """The terms of an address."""
+        key = read, self.position
+        if key not in self.placed:
+            array = self.program.arrays[read.tensor]
+            walk = self._between if array.role == "between" else self._strided
+            self.placed[key] = [*walk(array, read)]
+        return self.placed[key]
 
     def slope(self, tree: expr.Expr, copy: int) -> Expr | None:
         """The growth of an index from lane to lane."""
@@ -281,16 +288,12 @@ class Elements:
         """The axes of a private array that are letters of tasks."""
         if array.name not in self.staged.private:
             return {}
-        return {number: letter for number, letter in self.walkers(array).items() if letter in self.phase.own}
-
-    def walkers(self, array: Array) -> dict[int, str | None]:
-        """By axis of an intermediate, the letter with which its first step writes it."""
-        target = next(part.target for part in self.program.parts if part.target.tensor == array.name)
-        return {number: self.program.walks(array.name, number, index) for number, index in enumerate(target.indices)}
+        walkers = self.program.walkers(array.name)
+        return {number: letter for number, letter in enumerate(walkers) if letter in self.phase.own}
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """An intermediate: cells in order, lanes last, starting at the beginning of a task's block."""
-        own, walkers = self.own_axes(array), self.walkers(array)
+        own, walkers = self.own_axes(array), self.program.walkers(array.name)
         lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
         kept = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
         kept.sort(key=lambda number: walkers[number] == lane)

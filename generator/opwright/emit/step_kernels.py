@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..derive.growing import growing
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, staged
 from ..derive.program import Part
@@ -164,7 +165,9 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
 
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
-    lowering = Lowering(op, row, *staged(op).along(number, letter), letter)
+    found, phase = staged(op).along(number, letter)
+    found, phase = growing(op, found, phase, row, Lowering(op, row, found, phase, letter).is_number)
+    lowering = Lowering(op, row, found, phase, letter)
     return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
 
 

@@ -8,17 +8,15 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged
-from ..derive.program import INITIAL, Axis, Formula, Part, only_for
+from ..derive.program import INITIAL, Formula, Part, only_for
 from ..language import expr
 from ..language.expr import Read
-from ..language.kinds import Kind
 from ..language.model import Op
-from ..language.types import symbol_kinds
-from . import nodes, step_tiles, step_wholes
+from . import nodes, step_fusion, step_tiles, step_wholes
 from .nodes import (
     ONE,
     ZERO,
@@ -37,9 +35,9 @@ from .nodes import (
     Stmt,
 )
 from .step_bounds import Bounds, Guards
-from .step_elements import BEGIN, ROOM, SIZES, Elements, expr_name
+from .step_elements import BEGIN, ROOM, SIZES, expr_name
+from .step_loops import Loop, Loops, letter_of
 from .step_rows import Row, begun, together, updated
-from .step_values import Values
 
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a task that are computed from its number instead of being incremented
@@ -61,30 +59,16 @@ def absence(output: str) -> str:
     return f"{output}_absent_"
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A loop of a step: of a letter, or of one of its axes or rows."""
-
-    letter: str
-    name: str
-    extent: Expr
-
-
-class Lowering(Elements):
+class Lowering(Loops):
     """The loops of a phase around its elements."""
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
-        kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
-        self.values = Values(row["accumulate"], kinds, self.scalar, self.element, self.dtype)
         self.sums = 0  # names of accumulators of reductions over lanes
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
-        self.wholes: dict[Expr, str] = {}  # names of integers that are constant in a task
-        self.laned_rows = False  # whether any step reduces lanes
 
     def body(self) -> tuple[Stmt, ...]:
-        inner = tuple(statement for part in self.phase.parts for statement in self.part(part))
-        inner = step_wholes.named(inner, self.known(), self.wholes)
+        inner = step_wholes.named(self.statements(), self.known(), self.wholes)
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables)
             self.steps += [ZERO] if self.tables else []
@@ -125,7 +109,7 @@ class Lowering(Elements):
 
     def of_task(self) -> list[Stmt]:
         """The offsets of runs' letters that belong to tasks; those of loops are computed in their loops."""
-        return [found for found in self.task.values() if self._letter_of(found) in self.phase.own]
+        return [found for found in self.task.values() if letter_of(found) in self.phase.own]
 
     def numbers(self) -> list[Stmt]:
         """The arrays of a task that are one number each, initialised."""
@@ -135,12 +119,6 @@ class Lowering(Elements):
             for name in made
             for first in [self.staged.first_writer(name)]
         ]
-
-    def _letter_of(self, found: Declare) -> str:
-        assert isinstance(found.value, Call)
-        row = found.value.arguments[0]
-        assert isinstance(row, Name)
-        return row.name.removesuffix("_row_")
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
         """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
@@ -170,10 +148,6 @@ class Lowering(Elements):
             made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
         return made
 
-    def known(self) -> set[str]:
-        """The names known at the start of a task: constants, and its letters."""
-        return {*self.declared, *(loop.name for name in self.phase.own for loop in self.own_loops(name))}
-
     def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
         """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
@@ -189,9 +163,6 @@ class Lowering(Elements):
             elif self.laned_rows:
                 self.constant("block_", most)
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
-
-    def own_loops(self, letter: str) -> list[Loop]:
-        return self.loops_of(self.program.letters[letter])
 
     def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
         """Names with their values as functions of the task's number; slowest first."""
@@ -215,82 +186,36 @@ class Lowering(Elements):
             return room if steps else long
         return Conditional(nodes.both([Binary("==", step, ONE) for step in steps]), long, room)
 
-    def along(self) -> Expr:
-        """The number of cells along the letter of the lanes, in a row."""
-        assert self.lanes is not None
-        if self.lanes.kind == "run":
-            return self.run(expr_name(self.lanes.extent), "inner")
-        return self.extent(self.lanes, len(self.axes) - 1)
-
-    # Loops.
-
-    def loops_of(self, letter: Axis) -> list[Loop]:
-        """The loops of a letter, outermost first, without the one over lanes."""
-        if letter.kind == "run":
-            symbol = expr_name(letter.extent)
-            loops = [
-                Loop(letter.name, f"{letter.name}_row_", self.run(symbol, "rows")),
-                Loop(letter.name, letter.name, self.run(symbol, "inner")),
-            ]
-        else:
-            loops = [Loop(letter.name, copy, self.extent(letter, number)) for copy, number in self.copies(letter)]
-        return loops[:-1] if self.lanes is not None and letter.name == self.lanes.name else loops
-
-    def looped(self, loops: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], source: str) -> tuple[Stmt, ...]:
-        """Loops around a body, outermost first, each with the offsets of the row that it walks."""
-        made = tuple(body)
-        for loop in reversed(loops):
-            begins = [
-                found
-                for found in self.task.values()
-                if loop.name == f"{self._letter_of(found)}_row_" and loop.letter not in self.phase.own
-            ]
-            tests = bounds.tests.get(loop.name)
-            if tests:
-                made = (If(nodes.both(tests), made, source=source),)
-            low, high = (self.of_task_if(loop, end) for end in bounds.span(loop.name, ZERO, loop.extent))
-            made = (For(loop.name, low, high, (*begins, *made), source=source),)
-        return made
-
-    def of_task_if(self, loop: Loop, end: Expr) -> Expr:
-        """The end of a loop, computed once per task if it depends on no other loop."""
-        if not isinstance(end, Call) or not self.known().issuperset(nodes.names(end)):
-            return end
-        if end not in self.wholes:
-            stem = f"{loop.name.rstrip('_')}_end_"
-            self.wholes[end] = f"{stem}{sum(name.startswith(stem) for name in self.wholes.values())}_"
-        return Name(self.wholes[end])
-
-    def laned(self, bounds: Bounds, body: Sequence[Stmt], source: str) -> For:
-        """The loop over rows of lanes: a block at a time, of which there are `n_`."""
-        lane = self.lane_name()
-        low, high = self.lane_span(bounds)
-        block = Name("block_")
-        self.laned_rows = True
-        count = Declare("n_", Call("opwright_min", (block, Binary("-", high, Name(lane)))))
-        return For(lane, low, high, (count, *body), step=block, source=source)
-
-    def lane_span(self, bounds: Bounds) -> tuple[Expr, Expr]:
-        begin, end = (BEGIN, Name("end_")) if self.blocked else (ZERO, self.along())
-        return bounds.span(self.lane_name(), begin, end)
-
     # Steps.
 
-    def part(self, part: Part) -> list[Stmt]:
-        result = list(self.first(part)) if self.staged.first_writer(part.target.tensor) is part else []
-        for formula in part.formulas:
-            self.task = {k: v for k, v in self.task.items() if self._letter_of(v) in self.phase.own}
-            found = self.formula(part, formula)
+    def statements(self) -> list[Stmt]:
+        """All steps, in loops that they share where they may; lanes and rows of runs are loops of their own."""
+        own, lane = self.phase.own, self.lane_name() if self.lanes is not None else ""
+        free = [letter for name, letter in self.program.letters.items() if name not in own and letter.kind != "run"]
+        loops = {name: letter.name for letter in free for name, _ in self.copies(letter) if name != lane}
+        return step_fusion.fused(self.program, [self.part(part) for part in self.phase.parts], loops)
+
+    def part(self, part: Part) -> step_fusion.Made:
+        begins = self.staged.first_writer(part.target.tensor) is part
+        first = self.first(part) if begins else ()
+        result: list[Stmt] = []
+        for value in dict.fromkeys(formula.value for formula in part.formulas):
+            if part.operator == "sum" and value == expr.Number(0):
+                continue  # which is what cells begin with
+            formulas = [formula for formula in part.formulas if formula.value == value]
+            self.leave_rows()
+            found = self.formula(part, formulas[0])
             if part.by is not None:
                 word = self.constant(f"{part.by}_word_", Member(SIZES, f"word_{part.by}"))
-                number = words_of(self.op, part.by).index(formula.word)
-                found = (If(Binary("==", word, nodes.integer(number)), found, source=part.source),)
+                numbers = [words_of(self.op, part.by).index(formula.word) for formula in formulas]
+                tests = [Binary("==", word, nodes.integer(number)) for number in numbers]
+                found = (If(nodes.chain("||", tests, ZERO), found, source=part.source),)
             result += found
         outputs = only_for(self.program, optional_outputs(self.op)).get(part.target.tensor, frozenset())
         if not outputs:
-            return result
+            return step_fusion.Made(part, first, tuple(result))
         lacked = nodes.both([self.member(absence(name)) for name in sorted(outputs)])
-        return [If(nodes.Unary("!", lacked), tuple(result), source=part.source)]
+        return step_fusion.Made(part, (), (If(nodes.Unary("!", lacked), (*first, *result), source=part.source),))
 
     def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""

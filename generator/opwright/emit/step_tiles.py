@@ -9,36 +9,31 @@ their product. Each lane adds in the same order whatever its tile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..derive.program import INITIAL, Formula, Part
 from . import nodes
 from .nodes import ONE, ZERO, Assign, Binary, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
 from .step_bounds import Bounds
+from .step_loops import Loop, Loops
 from .step_rows import N, Row, updated
-
-if TYPE_CHECKING:
-    from .step_lowering import Loop, Lowering
 
 WIDTHS = (512, 64, 32)  # compilers scalarise loops of 16 iterations
 TERMS = 128
 TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
 
 
-def possible(lowering: Lowering, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
+def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
     """Whether a step's lanes can be processed in tiles: the same lanes for every value of reduced letters."""
-    lane = lowering.lane_name()
+    lane = loops.lane_name()
     narrowed = bounds.low.get(lane) or bounds.high.get(lane)
     kept = part.operator != "set" and part.target not in formula.reads
-    return kept and bool(reduced) and not narrowed and lowering.step(part.target) == ONE
+    return kept and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
-def tiled(
-    lowering: Lowering, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds
-) -> tuple[Stmt, ...]:
+def tiled(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> tuple[Stmt, ...]:
     """The loops over tiles of lanes, each around those of the reduced letters."""
-    low, high = lowering.lane_span(bounds)
-    lane, lanes = Name(lowering.lane_name()), high if low == ZERO else Binary("-", high, low)
+    low, high = loops.lane_span(bounds)
+    lane, lanes = Name(loops.lane_name()), high if low == ZERO else Binary("-", high, low)
 
     def whole(width: int) -> Expr:
         cells = Binary("*", Binary("/", lanes, nodes.integer(width)), nodes.integer(width))
@@ -47,16 +42,16 @@ def tiled(
     made: list[Stmt] = []
     begin = low
     for width in WIDTHS:
-        body = _tile(lowering, part, formula, reduced, bounds, nodes.integer(width), width)
+        body = _tile(loops, part, formula, reduced, bounds, nodes.integer(width), width)
         made.append(For(lane.name, begin, whole(width), body, step=nodes.integer(width), source=part.source))
         begin = whole(width)
-    rest = _tile(lowering, part, formula, reduced, bounds, Binary("-", high, lane), WIDTHS[-1])
+    rest = _tile(loops, part, formula, reduced, bounds, Binary("-", high, lane), WIDTHS[-1])
     made.append(For(lane.name, begin, high, rest, step=nodes.integer(WIDTHS[-1]), source=part.source))
     return tuple(made)
 
 
 def _tile(
-    lowering: Lowering,
+    loops: Loops,
     part: Part,
     formula: Formula,
     reduced: Sequence[Loop],
@@ -65,8 +60,8 @@ def _tile(
     room: int,
 ) -> tuple[Stmt, ...]:
     """One tile, of so many lanes."""
-    values, source = lowering.values, part.source
-    row = Row(lowering, values, part, formula)
+    values, source = loops.values, part.source
+    row = Row(loops, values, part, formula)
     target = row.target_row(True)
     pointer, row.before = row.before, []
     first = values.number(INITIAL[part.operator])
@@ -78,7 +73,7 @@ def _tile(
         Assign(COUNT, ONE, "+="),
         If(Binary("==", COUNT, nodes.integer(TERMS)), (flush, clear, Assign(COUNT, ZERO)), source=source),
     ]
-    inner = lowering.looped(reduced, bounds, [*row.added(TILE), *(counted if rounds else [])], source)
+    inner = loops.looped(reduced, bounds, [*row.added(TILE), *(counted if rounds else [])], source)
     return (
         Declare("n_", count),
         *pointer,

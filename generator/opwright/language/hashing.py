@@ -19,9 +19,13 @@ from ..memo import memoised
 from .model import Op
 from .schema import Assignment, Located
 
+_PLAIN = (str, int, bool)
+
 
 def canonical(value: Any) -> Any:
     """Plain lists, maps and scalars that are equal exactly if two pieces of a spec mean the same."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Located):
         return canonical(value.tree)
     if isinstance(value, Assignment):

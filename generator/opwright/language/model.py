@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..memo import memoised
 from .dtypes import DTYPES
 from .entries import AXIS as AXIS
 from .entries import FIELD as FIELD
@@ -25,6 +26,7 @@ from .entries import Dim as Dim
 from .entries import RefusedValue as RefusedValue
 from .entries import Tensor as Tensor
 from .entries import mark as mark
+from .onnx_nodes import Onnx as Onnx
 from .schema import (
     ASSIGNMENTS,
     Assignment,
@@ -248,20 +250,26 @@ class Op(Node):
         default=(),
         silent=True,
     )
+    onnx: tuple[Onnx, ...] = key(
+        ListOf(Struct(Onnx)), "the nodes of ONNX that it computes; the first that fits one", default=(), silent=True
+    )
     discrepancies: tuple[Discrepancy, ...] = key(ListOf(Struct(Discrepancy)), "where sources disagree", default=())
     at: Mark = mark()
 
     @property
+    @memoised
     def function(self) -> str:
         """The name of its Python function and the stem of its C names: `function`, or its name in snake_case."""
         return self.function_ or snake_case(self.op)
 
     @property
+    @memoised
     def tensors(self) -> tuple[Tensor, ...]:
         """Data inputs and outputs, without shape inputs."""
         return (*self.data_inputs, *self.outputs)
 
     @property
+    @memoised
     def data_inputs(self) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self.inputs if not tensor.shape_of)
 
@@ -275,6 +283,7 @@ class Op(Node):
         return bool(self.semantics.steps)
 
     @property
+    @memoised
     def runs(self) -> frozenset[str]:
         """The symbols of sizes that are runs of axes."""
         return frozenset(dim.symbol for dim in self.dims.values() if dim.run)
@@ -291,6 +300,7 @@ class Op(Node):
         return {**self.let, **self.padding, **self.shape}
 
     @property
+    @memoised
     def layout_attributes(self) -> tuple[str, ...]:
         """The attributes that order the axes of some tensor, in order of use."""
         return tuple(dict.fromkeys(tensor.layout for tensor in self.tensors if tensor.layout))

@@ -28,6 +28,7 @@ RULES: Mapping[str, str] = {
     "attribute-alias-removed": f"keep the alias, {BREAK}",
     "attribute-alias-moved": f"keep the alias with its word, {BREAK}",
     "input-required-added": f"make it optional, so that existing calls stay valid, {BREAK}",
+    "split-way-removed": f"keep the values of that letter independent of each other, {BREAK}",
     "constraint-rule-renamed": "keep the id of the rule, or state the new id in the change log",
     "symbol-declaration-changed": "state in the change log that C code must be recompiled with this header",
     "discrepancy-ruling-changed": "state in the change log which calls the new ruling affects",

@@ -197,6 +197,14 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Aten.arguments": ("torch-call-changed", plain),
     "Aten.words": ("torch-call-changed", plain),
     "Aten.gives": ("torch-call-changed", plain),
+    "Onnx.node": ("onnx-node", plain),
+    "Onnx.since": ("onnx-node", plain),
+    "Onnx.until": ("onnx-node-changed", plain),
+    "Onnx.when": ("onnx-node-changed", plain),
+    "Onnx.arguments": ("onnx-node-changed", plain),
+    "Onnx.words": ("onnx-node-changed", plain),
+    "Onnx.ignores": ("onnx-node-changed", plain),
+    "Onnx.gives": ("onnx-node-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),
@@ -238,6 +246,7 @@ MANY: Mapping[str, Many] = {
     "Op.classes": Many("class-kernels", "class-kernels-renamed", "class-order-changed"),
     "Op.relations": Many("relation-{claim}", order="relation-order-changed"),
     "Op.torch": Many("torch-call", order="torch-order-changed"),
+    "Op.onnx": Many("onnx-node", order="onnx-order-changed"),
     "Op.discrepancies": Many(
         "discrepancy-case", "discrepancy-evidence-changed", "discrepancy-order-changed", words=("opened", "closed")
     ),

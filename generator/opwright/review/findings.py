@@ -21,7 +21,7 @@ from ..language.library import Library
 from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
-from . import compare, impact, lint, records
+from . import compare, impact, lint, records, splits
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, SEVERITY, Rule
@@ -103,6 +103,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
     found += _declared(after, effect, waivers, reproduce)
+    found += _split(before, after, waivers, reproduce)
     found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
@@ -127,6 +128,16 @@ def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) 
     edit = Edit("symbol-declaration-changed", "", path, *changed[first], None, None, lambda op: op)
     headers = frozenset(header_path(op) for op in after.ops if op.op in ops)
     return [_finding(RULES[edit.rule], ops, edit, Moved(headers), waivers, reproduce)]
+
+
+def _split(before: Library, after: Library, waivers: Waivers, reproduce: str) -> list[Finding]:
+    """What follows for the ways in which operations may be split; the pages of these operations show it."""
+    functions = {op.op: op.function for op in after.ops}
+    found = []
+    for edit in splits.edits(before, after):
+        moved = Moved(frozenset({"SHARDING.json", f"docs/{functions[edit.op]}.md"}))
+        found.append(_finding(RULES[edit.rule], (edit.op,), edit, moved, waivers, reproduce))
+    return found
 
 
 def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:

@@ -43,7 +43,7 @@ from .rules import KERNELS, RULES
 from .tree import exact
 from .walk import Edit
 
-UNCOMPARED = ("PROVENANCE.json", "MANIFEST.json", "py.typed")
+UNCOMPARED = ("PROVENANCE.json", "SHARDING.json", "MANIFEST.json", "py.typed")
 _C = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\w+|[^\s\w])", re.DOTALL)
 _KERNEL = re.compile(r"^void (\w+)\(", re.MULTILINE)
 _FORM = re.compile(r"^static opwright_problem (\w+)\(.*?^}", re.MULTILINE | re.DOTALL)

@@ -243,6 +243,10 @@ torch-call-added | out | dangerous | none | | torch-call-removed | Calls of mode
 torch-call-removed | out | dangerous | none | | torch-call-added | Calls of models that ran here now fall back to PyTorch's kernels.
 torch-call-changed | out | dangerous | none | | = | Models pass other arguments to this operation, or take their result from another output.
 torch-order-changed | none | none | none | format | = | Entries of one operator exclude each other, so their order has no effect.
+onnx-node-added | out | dangerous | none | | onnx-node-removed | Nodes of ONNX models that ran on the reference evaluator now run here, and may round differently.
+onnx-node-removed | out | dangerous | none | | onnx-node-added | Nodes of ONNX models that ran here now fall back to the reference evaluator.
+onnx-node-changed | out | dangerous | none | | = | Nodes of ONNX models pass other arguments to this operation, or other nodes are computed by it.
+onnx-order-changed | out | dangerous | none | | = | A node that fits several entries is computed by the first that does not refuse it; that may be another one now.
 discrepancy-case-opened | none | none | none | provenance | discrepancy-case-closed | A disagreement between sources is recorded.
 discrepancy-case-closed | none | none | none | provenance | discrepancy-case-opened | A disagreement between sources is no longer recorded.
 discrepancy-ruling-changed | none | dangerous | none | provenance | = | The ruling on a disagreement between sources changed.
@@ -260,6 +264,9 @@ docs-description-changed | none | none | none | docs | = | Prose for people.
 docs-reason-changed | none | none | none | docs | = | Prose for people.
 format-use-changed | none | none | none | format | = | The same content moved into, or out of, a shared entry.
 format-text-changed | none | none | none | format | = | Only spacing, comments, the order of keys or notation changed.
+split-way-removed | in | breaking | none | | split-way-added | Arrays that are cut along it must be put together before a call.
+split-way-added | in | compatible | none | docs | split-way-removed | Calls may be split along one more letter.
+split-way-changed | in | dangerous | none | | = | What a part takes, or how parts are joined, is something else.
 lint-shared-unused | none | none | none | format | ! this describes a whole spec, not an edit | No operation uses the shared entry; remove it.
 lint-entry-repeated | none | none | none | format | ! this describes a whole spec, not an edit | Several operations repeat this entry; a shared entry would keep them in step.
 lint-page-uncited | none | none | none | provenance | ! this describes a whole spec, not an edit | No operation cites this document.

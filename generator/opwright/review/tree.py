@@ -20,6 +20,7 @@ from ..language.model import (
     Constraint,
     Discrepancy,
     GroupClass,
+    Onnx,
     RefusedValue,
     Relation,
     Tensor,
@@ -62,6 +63,9 @@ def identity(item: Any) -> Any:
         return (kind, getattr(item, kind) or "", item.in_ or item.of or "")
     if isinstance(item, Aten):
         return (item.aten, *(f"{name}={value}" for name, value in sorted(item.when.items())))
+    if isinstance(item, Onnx):
+        said = {**item.when, **item.words}
+        return (item.node, f"since={item.since}", *(f"{name}={value}" for name, value in sorted(said.items())))
     if isinstance(item, Mapping):  # a row of data types: identified by its inputs
         return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")
     return item.text if isinstance(item, Located) else item

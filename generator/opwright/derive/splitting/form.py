@@ -29,6 +29,7 @@ class Statement:
     value: Expr
     where: tuple[Expr, ...]
     text: str
+    walked: frozenset[str] = frozenset()  # letters that it walks without a mention: each value is a term
 
     @property
     def accesses(self) -> tuple[Read, ...]:
@@ -41,7 +42,7 @@ class Statement:
     @property
     def names(self) -> frozenset[str]:
         trees = (self.target, self.value, *self.where)
-        return frozenset[str]().union(*map(expr.names, trees))
+        return self.walked.union(*map(expr.names, trees))
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ def _reduce(op: Op) -> tuple[list[Statement], tuple[str, ...]]:
     """The sums and what is stored of them, and the letters of the latter, which are names of its own."""
     semantics, said = op.semantics, op.semantics.assignment
     guards = tuple(guard.tree for guard in semantics.where)
-    sums = Statement(said.op, Read(CELLS, said.target.indices), said.value, guards, said.text)
+    walked = frozenset(semantics.ranges)
+    sums = Statement(said.op, Read(CELLS, said.target.indices), said.value, guards, said.text, walked)
     axes = next(iter(op.output.ways.values()))
     letters = tuple(f"cell's {axis}" for axis in axes)
     cell = Read(op.output.name, tuple(map(Name, letters)))
@@ -154,4 +156,5 @@ def _placed(op: Op, ways: Mapping[str, str], known: Mapping[str, Expr], statemen
     if target.tensor == CELLS and op.output.arrangements:
         target = at(op.output, target, CELLS)
     value = every(statement.value)
-    return Statement(statement.operator, target, value, tuple(map(every, statement.where)), statement.text)
+    guards, walked = tuple(map(every, statement.where)), statement.walked - known.keys()
+    return Statement(statement.operator, target, value, guards, statement.text, walked)

@@ -66,7 +66,9 @@ def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
         try:
             yield _celled(op, form, letter, size, cells.cut(op, form, size))
         except Forbidden as reason:
-            yield Split(letter, WHOLE, size, ways=form.ways, why=reasons.get(letter, str(reason)))
+            axes = {t.name: {axis: WHOLE for axis, found in form.arrays[t.name] if found == extent} for t in op.tensors}
+            kept = {name: found for name, found in axes.items() if found}
+            yield Split(letter, WHOLE, size, kept, ways=form.ways, why=reasons.get(letter, str(reason)))
 
 
 def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split:

@@ -17,6 +17,7 @@ from ...language.evaluate import evaluate
 from ...language.expr import Binary, Expr, Name, Number, Read
 from ...language.model import Attribute, Op
 from ...language.types import formulas, symbol_of
+from ...memo import memoised
 from ..poly import Affine, NotPolynomial, Poly, affine
 from .cells import Forbidden, said
 from .form import Extent, Form, Statement
@@ -128,21 +129,17 @@ class _Windows:
     def legal(self, begin: str, others: list[str], words: Mapping[str, str], size: str) -> Window:
         """The window with the attributes that make the shapes of parts legal: the others are 0 on a part."""
         step = {letter: _word(self.index.found.coefficient(letter)) for letter in self.index.found.letters}
-        reason = Forbidden("")
+        reason = ""
         for end in (*others, ""):
             for extra in (*(other for other in others if other != end), ""):
                 zero = tuple(other for other in others if other not in (end, extra))
-                window = Window(
-                    self.small, self.big, self.taps, step[self.index.small], step[self.index.tap], self.pad,
-                    begin, end, extra, zero, words,
-                )  # fmt: skip
-                try:
-                    _Shapes(self.op, window, self.changed, size).check()
-                except Forbidden as found:
-                    reason = reason if reason.args[0] else found
-                else:
-                    return window
-        raise reason
+                names = (self.small, self.big, self.taps, step[self.index.small], step[self.index.tap], self.pad)
+                fields = (*names, begin, end, extra, zero)
+                found = _illegal(self.op, (*fields, tuple(words.items())), self.changed, size)
+                if not found:
+                    return Window(*fields, words)
+                reason = reason or found
+        raise Forbidden(reason)
 
     def stated(self, symbol: str) -> tuple[str, dict[str, str]]:
         """The attribute that states a value, and the words with which it does."""
@@ -268,22 +265,47 @@ def _list_of(op: Op, tree: Expr) -> Attribute | None:
     return None
 
 
+@memoised
+def _illegal(op: Op, fields: tuple[Any, ...], changed: frozenset[str], size: str) -> str:
+    """Why shapes of parts are not legal with a window of these fields; '' if they are. Many forms share a window."""
+    *names, words = fields
+    try:
+        _Shapes(op, Window(*(*names, dict(words))), changed, size).check()
+    except Forbidden as reason:
+        return str(reason)
+    return ""
+
+
+class _Facts(dict[str, Any]):
+    """What a call states, and the named values that follow, each computed when it is first asked for."""
+
+    def __init__(self, shapes: _Shapes, stated: Mapping[str, Any]) -> None:
+        super().__init__(stated)
+        self.shapes = shapes
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = value = self.shapes.value(name, self)
+        return value
+
+
 class _Shapes:
     """That the shapes of parts are legal: what the spec says of both extents, on small calls of all kinds."""
 
     def __init__(self, op: Op, window: Window, changed: frozenset[str], size: str) -> None:
         self.op, self.window, self.changed = op, window, changed
-        self.free = size == window.big and size not in op.lets  # its last cells may belong to no window
+        self.lets = op.lets
+        self.free = size == window.big and size not in self.lets  # its last cells may belong to no window
 
     def check(self) -> None:
         window, op = self.window, self.op
         rules = [r for r in op.constraints if r.expr and expr.names(r.expr.tree) & self.changed]
-        sizes = [size for size in (window.small, window.big) if size in op.lets]
-        for facts in self.calls():
+        sizes = [size for size in (window.small, window.big) if size in self.lets]
+        for stated in self.calls():
+            facts = _Facts(self, stated)
             try:
                 for size in sizes:
-                    for word in op.lets[size].cases or ("",):
-                        if self.value(size, facts, word) != facts[size]:
+                    for word in self.lets[size].cases or ("",):
+                        if self.value(size, facts, word) != stated[size]:
                             raise Forbidden(f"the extent {size} of a part does not follow from its windows")
                 for rule in rules:
                     assert rule.expr
@@ -313,17 +335,11 @@ class _Shapes:
 
     def value(self, symbol: str, facts: Mapping[str, Any], word: str = "") -> Any:
         """A named value of a part; KeyError where something else is needed for it."""
-        let = self.op.lets[symbol]
+        let = self.lets[symbol]
         word = word or self.window.words.get(let.by or "", "")
         formula = let.value or let.cases[word]
-        return evaluate(formula.tree, self.known(formula.tree, facts, symbol))
-
-    def known(self, tree: Expr, facts: Mapping[str, Any], but: str = "") -> dict[str, Any]:
-        found = {}
-        for name in expr.names(tree):
-            found[name] = facts[name] if name in facts and name != but else self.value(name, facts)
-        return found
+        return evaluate(formula.tree, facts)
 
     def holds(self, tree: Expr, facts: Mapping[str, Any]) -> bool:
-        found = evaluate(tree, self.known(tree, facts))
+        found = evaluate(tree, facts)
         return all(found) if isinstance(found, tuple) else bool(found)

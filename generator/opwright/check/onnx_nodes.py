@@ -1,0 +1,48 @@
+"""What an operation says of ONNX: every entry names its own inputs, attributes and outputs, and gives all it requires.
+
+In: an operation. Out: problems. Whether ONNX has such nodes is not known here: it need not be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language.model import Onnx, Op
+from ..language.schema import place
+from ..language.source import Problem, unknown
+from .rules import repeated
+
+
+def onnx_nodes(op: Op) -> Iterator[Problem]:
+    yield from repeated([(_known_by(entry), entry.at) for entry in op.onnx], "onnx-duplicate", "node of ONNX")
+    for entry in op.onnx:
+        yield from _entry(op, entry)
+
+
+def _entry(op: Op, entry: Onnx) -> Iterator[Problem]:
+    inputs = {tensor.parameter or tensor.name: tensor for tensor in op.inputs}
+    attributes = {attribute.name or "": attribute for attribute in op.attributes}
+    outputs = [tensor.name for tensor in op.outputs]
+    for name in entry.arguments:
+        yield from unknown(name, [*inputs, *attributes], place(name, entry.at), "onnx-argument", "input or attribute")
+    for name in entry.words:
+        yield from unknown(name, attributes, place(name, entry.at), "onnx-argument", "attribute")
+        if name in entry.arguments:
+            message = f"'{name}' is given a word and an argument; keep one of them"
+            yield Problem(place(name, entry.at), "onnx-argument", message)
+    for name in entry.gives:
+        yield from unknown(name, outputs, place(name, entry.at), "onnx-output", "output")
+    if entry.until is not None and entry.until < entry.since:
+        yield Problem(entry.at, "onnx-opset", f"it holds until opset {entry.until}, which is before {entry.since}")
+    needed = [name for name, tensor in inputs.items() if not tensor.optional and tensor.when is None]
+    needed += [name for name, attribute in attributes.items() if attribute.required]
+    missing = [name for name in needed if name not in entry.arguments and name not in entry.words]
+    if missing:
+        message = f"the entry for {entry.node} does not say where {', '.join(missing)} come from"
+        yield Problem(entry.at, "onnx-missing", message)
+
+
+def _known_by(entry: Onnx) -> str:
+    """The node, its opset, the condition and the words: what tells one entry from another."""
+    said = [f"{name} is {value}" for name, value in sorted({**entry.when, **entry.words}.items())]
+    return ", ".join([f"{entry.node} since {entry.since}", *said])

@@ -1,0 +1,61 @@
+"""Outputs whose cells grow where they lie, without an array of sums that a last step copies.
+
+In: a phase and a row of data types. Out: the same phase, in which each such output is begun by a step of its own and
+takes the terms itself: one that has the type of its sums, where a task has more of these than lanes, as in the gradient
+of a window, or where they are set and not added to. Every cell adds the same terms in the same order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from ..language.expr import Number
+from ..language.model import Op
+from .phases import Phase, Staged, accumulator, renamed_part
+from .program import INITIAL, Part
+
+
+def growing(
+    op: Op, found: Staged, phase: Phase, row: Mapping[str, str], is_number: Callable[[str], bool]
+) -> tuple[Staged, Phase]:
+    """A phase of a program, and both as they are without such sums.
+
+    Those that are one number for a task stay, and those of outputs that not every call has.
+    """
+    if phase.contraction or phase.copies or phase.finishes:
+        return found, phase
+    always = {tensor.name for tensor in op.outputs if tensor.when is None}
+    for copy in phase.parts:
+        output = copy.target.tensor
+        sums = accumulator(output)
+        alike = output in always and sums in found.private and row[output] == row["accumulate"]
+        if alike and not is_number(sums) and (_many(found, phase, sums) or found.first_writer(sums).operator == "set"):
+            found, phase = _without(found, phase, copy, sums)
+    return found, phase
+
+
+def _many(found: Staged, phase: Phase, sums: str) -> bool:
+    """Whether a task has more cells of an array than lanes: an axis is no letter of tasks."""
+    target, axes = found.first_writer(sums).target, found.program.arrays[sums].axes
+    walkers = [found.program.walks(sums, number, index) for number, index in enumerate(target.indices)]
+    return any(axis.kind != "ones" and walker not in phase.own for axis, walker in zip(axes, walkers, strict=True))
+
+
+def _without(found: Staged, phase: Phase, copy: Part, sums: str) -> tuple[Staged, Phase]:
+    """The same where `copy`, the last step of an output, begins it, and the other steps of its sums write it."""
+    first = found.first_writer(sums)
+    formula = copy.formulas[0]
+    begun = dataclasses.replace(formula.assignment, value=Number(INITIAL[first.operator]))
+    begin = dataclasses.replace(copy, formulas=(dataclasses.replace(formula, assignment=begun),))
+    renamed = {id(part): renamed_part(part, sums, copy.target.tensor) for part in found.program.parts}
+
+    def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(renamed[id(part)] for part in parts if part is not copy)
+
+    everywhere = found.program.parts
+    at = everywhere.index(phase.parts[0])
+    parts = (*changed(everywhere[:at]), begin, *changed(everywhere[at:]))
+    program = dataclasses.replace(found.program, parts=parts)
+    made = dataclasses.replace(phase, parts=(begin, *changed(phase.parts)))
+    return dataclasses.replace(found, program=program, private=found.private - {sums}), made

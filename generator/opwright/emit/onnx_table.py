@@ -1,0 +1,48 @@
+"""The nodes of ONNX that the operations of a package compute, as data for its module `onnx`.
+
+In: operations. Out: entries of plain values, in the order of the specs. A term of an operand is its number, name, part
+and cut (language/onnx_nodes.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from ..language.model import Onnx, Op
+from ..language.onnx_nodes import terms
+
+
+def onnx_table(ops: Iterable[Op]) -> list[dict[str, Any]]:
+    """Every entry of every operation."""
+    return [_entry(op, entry) for op in ops for entry in op.onnx]
+
+
+def _entry(op: Op, entry: Onnx) -> dict[str, Any]:
+    kinds = {tensor.parameter or tensor.name: "tensors" if tensor.joined else "tensor" for tensor in op.inputs}
+    inputs = [name for name in kinds if name in entry.arguments]
+    kinds |= {attribute.name or "": attribute.type or "" for attribute in op.attributes}
+    outputs = [tensor.name for tensor in op.outputs]
+    return {
+        "function": op.function,
+        "node": entry.node,
+        "since": entry.since,
+        "until": entry.until,
+        "when": [_condition(*condition) for condition in entry.when.items()],
+        "inputs": [[name, kinds[name], _terms(entry.arguments[name])] for name in inputs],
+        "attributes": [[name, kinds[name], _terms(o)] for name, o in entry.arguments.items() if name not in inputs],
+        "words": {name: {"true": True, "false": False}.get(word, word) for name, word in entry.words.items()},
+        "ignores": list(entry.ignores),
+        "gives": [outputs.index(name) for name in entry.gives] or [0],
+    }
+
+
+def _condition(given: str, wanted: str) -> list[Any]:
+    """What is compared, and its value: a text, or another term where it is a place in the node."""
+    placed = any(mark in wanted for mark in ("[", ".shape", ".axes"))
+    return [_terms(given)[0], _terms(wanted)[0] if placed else wanted]
+
+
+def _terms(operand: str) -> list[list[Any]]:
+    return [list(dataclasses.astuple(term)) for term in terms(operand)]

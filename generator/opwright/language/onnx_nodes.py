@@ -1,0 +1,78 @@
+"""What a spec says of ONNX: the kinds of nodes that an operation computes, and where its arguments come from.
+
+In: nothing, or the text of an operand. Out: the words of the spec language for them, and operands as terms.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .entries import IDENTIFIER, OP_NAME, VALUE, mark
+from .schema import Integer, ListOf, MapOf, Node, Word, key
+from .source import Mark
+
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_BOUND = r"(-?[0-9]+|half)?"
+_GIVEN = rf"{NAME}(\.(shape|axes|dtype))?(\[{_BOUND}(:{_BOUND}(:-1)?)?\])?"
+_NUMBER = r"-?([0-9]+(\.[0-9]+)?(e-?[0-9]+)?|inf)"
+_TERM = rf"({_NUMBER}( per {_GIVEN})?|{_GIVEN})"
+OPERAND = Word(
+    rf"{_TERM}( or {_TERM})*",
+    "what a node gives, such as `X`, `pads[:half]`, `X.shape[2:]`, `axes or data.axes`, `strides or 1 per X.shape[2:]`",
+)
+ONNX_NAME = Word(NAME, "an input or attribute of a node")
+GIVEN = Word(_GIVEN, "what a node gives, such as `auto_pad` or `scales[0]`")
+WANTED = Word(rf"([A-Za-z0-9_.-]+|{_GIVEN})", "a plain value, or what else the node gives, such as `X.shape[0]`")
+_PARTS = re.compile(rf"(?P<name>{NAME})(\.(?P<part>shape|axes|dtype))?(?P<cut>\[.*\])?")
+
+
+@dataclass(frozen=True)
+class Onnx(Node):
+    """A kind of ONNX nodes that this operation computes."""
+
+    node: str = key(OP_NAME, "its `op_type` in ONNX's own domain", required=True, default="")
+    since: int = key(Integer(1, 1000), "the first opset in which the entry holds", default=1)
+    until: int | None = key(Integer(1, 1000), "the last opset in which it holds")
+    when: dict[str, str] = key(
+        MapOf(GIVEN, WANTED), "what must have these values, such as `NOTSET`, `1` or `none`", default={}
+    )
+    arguments: dict[str, str] = key(
+        MapOf(IDENTIFIER, OPERAND), "inputs and attributes, each with what it takes of the node", default={}
+    )
+    words: dict[str, str] = key(MapOf(IDENTIFIER, VALUE), "attributes that always have the same value", default={})
+    ignores: tuple[str, ...] = key(ListOf(ONNX_NAME), "attributes of the node that change no result", default=())
+    gives: tuple[str, ...] = key(
+        ListOf(IDENTIFIER), "the outputs, in the node's order; the first one unless said", default=()
+    )
+    at: Mark = mark()
+
+
+@dataclass(frozen=True)
+class Term:
+    """One of the alternatives of an operand: a number, a value of the node, or a number for each cell of a value.
+
+    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that.
+    """
+
+    number: float | None
+    name: str = ""
+    part: str = ""
+    cut: tuple[int | str | None, ...] = ()
+
+
+def terms(operand: str) -> tuple[Term, ...]:
+    """The alternatives of an operand; the first that is there holds."""
+    return tuple(map(_term, operand.split(" or ")))
+
+
+def _term(text: str) -> Term:
+    number, _, given = text.partition(" per ") if " per " in text or re.fullmatch(_NUMBER, text) else ("", "", text)
+    value = float(number) if number else None
+    if not given:
+        return Term(value)
+    found = _PARTS.fullmatch(given)
+    assert found is not None
+    bounds = (found["cut"] or "")[1:-1].split(":") if found["cut"] else []
+    cut = tuple(None if not bound else bound if bound == "half" else int(bound) for bound in bounds)
+    return Term(value, found["name"], found["part"] or "", cut)

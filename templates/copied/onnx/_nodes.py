@@ -1,0 +1,209 @@
+"""A node of an ONNX model as a call of this package: what the specs say under `onnx`.
+
+In: a node, its opset, and its inputs. Out: its outputs, or why no operation here computes it. What `nodes.json` holds
+is printed from the specs; nothing here knows an operation.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+PACKAGE: Any = importlib.import_module(__name__.split(".onnx.")[0])
+Term = tuple["float | None", str, str, "list[Any]"]
+NAMES = {"ai.onnx": "", "": ""}  # ONNX's own domain, in its two spellings
+
+
+class UnfitError(Exception):
+    """Why an entry does not stand for a node."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a spec; a term is a number, a name, a part of its value, and an index or slice of that."""
+
+    function: str
+    node: str
+    since: int
+    until: int | None
+    when: list[tuple[Term, Any]]
+    inputs: list[tuple[str, str, list[Term]]]
+    attributes: list[tuple[str, str, list[Term]]]
+    words: Mapping[str, Any]
+    ignores: list[str]
+    gives: list[int]
+
+    @property
+    def terms(self) -> list[Term]:
+        operands = [*self.inputs, *self.attributes]
+        wanted = [term for condition in self.when for term in condition if isinstance(term, list)]
+        return [*(term for _, _, alternatives in operands for term in alternatives), *wanted]  # type: ignore[list-item]
+
+
+@cache
+def table() -> Mapping[str, tuple[Entry, ...]]:
+    """The entries by the type of their nodes."""
+    found: dict[str, tuple[Entry, ...]] = {}
+    for fields in json.loads((Path(__file__).parent / "nodes.json").read_text(encoding="utf-8")):
+        entry = Entry(**fields)
+        found[entry.node] = (*found.get(entry.node, ()), entry)
+    return found
+
+
+@dataclass
+class Call:
+    """A node as the entries see it: which of them may fit, and how its inputs and attributes are called."""
+
+    node: onnx.NodeProto
+    opset: int
+    entries: tuple[Entry, ...] = ()
+    inputs: list[tuple[str, bool]] = field(default_factory=list)  # each with whether it takes several
+    stated: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = table().get(self.node.op_type, ()) if self.node.domain in NAMES else ()
+        self.entries = tuple(e for e in known if e.since <= self.opset <= (e.until or self.opset))
+        if not self.entries:
+            return
+        schema = onnx.defs.get_schema(self.node.op_type, self.opset, "")
+        several = onnx.defs.OpSchema.FormalParameterOption.Variadic
+        self.inputs = [(one.name, one.option == several) for one in schema.inputs]
+        self.stated = {one.name: _plain(onnx.helper.get_attribute_value(one)) for one in self.node.attribute}
+        for name, attribute in schema.attributes.items():
+            if attribute.default_value.type:
+                self.defaults[name] = _plain(onnx.helper.get_attribute_value(attribute.default_value))
+
+    def outputs(self, values: Sequence[Any], threads: int | None = None) -> tuple[list[Any], str, str]:
+        """The outputs, and the function that gave them; or none, and why: the rule that refused the call."""
+        unfit, refused = "", ""
+        for entry in self.entries:
+            try:
+                return self.computed(entry, values, threads), entry.function, ""
+            except UnfitError as reason:
+                unfit = unfit or str(reason)
+            except PACKAGE.SpecError as refusal:
+                refused = refused or f"{entry.function} refuses it by its rule {refusal.rule}"
+        return [], "", refused or unfit or "no operation stands for it"
+
+    def computed(self, entry: Entry, values: Sequence[Any], threads: int | None) -> list[Any]:
+        if len(self.node.output) > len(entry.gives) and any(list(self.node.output)[len(entry.gives) :]):
+            raise UnfitError(f"{entry.function} gives {len(entry.gives)} of the outputs that are asked for")
+        given = self.given(values)
+        self.complete(entry, given)
+        for term, wanted in entry.when:
+            said = spelled(value_of(term, given))
+            other = wanted if isinstance(wanted, str) else spelled(value_of(wanted, given))
+            if said != other:
+                raise UnfitError(f"{'.'.join(filter(None, term[1:3]))} is {said[:40]}, not {other[:40]}")
+        inputs = [_converted(name, kind, _first(terms, kind, given)) for name, kind, terms in entry.inputs]
+        attributes = dict(entry.words)
+        for name, kind, terms in entry.attributes:
+            value = _first(terms, kind, given)
+            if value is not None:
+                attributes[name] = _converted(name, kind, value)
+        named = dict(zip((name for name, _, _ in entry.inputs), inputs))
+        found = _function(entry.function)(**named, **attributes, threads=threads)
+        found = found if isinstance(found, tuple) else (found,)
+        return [found[at] for at in entry.gives[: len(self.node.output)]]
+
+    def given(self, values: Sequence[Any]) -> dict[str, Any]:
+        """What the node gives by the names of its schema: attributes, defaults, and inputs."""
+        found = {**self.defaults, **self.stated}
+        for at, (name, several) in enumerate(self.inputs):
+            if several:  # the last of a schema
+                found[name] = list(values[at:])
+            elif at < len(values) and values[at] is not None:
+                found[name] = values[at]
+        return found
+
+    def complete(self, entry: Entry, given: Mapping[str, Any]) -> None:
+        """Refuse a node that says more than the entry takes: an attribute of its own, or one more input."""
+        used = {term[1] for term in entry.terms} | set(entry.ignores)
+        for name, value in self.stated.items():
+            if name not in used and (name not in self.defaults or self.defaults[name] != value):
+                raise UnfitError(f"{entry.function} does not take {name}")
+        for name, several in self.inputs:
+            if name in given and name not in used and not (several and not given[name]):
+                raise UnfitError(f"{entry.function} does not take {name}")
+            if several:
+                taken = [term[3] for term in entry.terms if term[1] == name and term[2] == ""]
+                if [] not in taken and len(given[name]) != len(taken):
+                    raise UnfitError(f"{entry.function} takes {len(taken)} of {name}, not {len(given[name])}")
+
+
+@cache
+def _function(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(PACKAGE, name)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def spelled(value: Any) -> str:
+    """How a spec writes a plain value; a list of the same number throughout, as that number."""
+    if value is None or isinstance(value, (bool, str)):
+        return str(value).lower() if not isinstance(value, str) else value
+    if isinstance(value, (list, np.ndarray)):
+        cells = [spelled(cell) for cell in np.ravel(value).tolist()]
+        return cells[0] if len(set(cells)) == 1 else " ".join(cells)
+    return f"{value:g}" if isinstance(value, (int, float, np.number)) else str(value)
+
+
+def value_of(term: Term, given: Mapping[str, Any]) -> Any:
+    """The value of a term; None where the node does not give it."""
+    number, name, part, cut = term
+    if not name:
+        return number
+    value = given.get(name)
+    if value is None:
+        return None
+    if part == "dtype":
+        return value.dtype.name
+    if part:
+        value = list(range(value.ndim)) if part == "axes" else list(value.shape)
+    if cut:
+        value = _cut(value, cut)
+    return value if number is None else [number] * len(value)
+
+
+def _cut(value: Any, cut: Sequence[Any]) -> Any:
+    bounds = [len(value) // 2 if bound == "half" else bound for bound in cut]
+    try:
+        return value[bounds[0]] if len(bounds) == 1 else value[slice(*bounds)]
+    except IndexError:
+        return None
+
+
+def _first(terms: Sequence[Term], kind: str, given: Mapping[str, Any]) -> Any:
+    """The first alternative that is there; a list without entries is not."""
+    for term in terms:
+        value = value_of(term, given)
+        if value is not None and not (kind.endswith("[]") and np.size(value) == 0):
+            return value
+    return None
+
+
+def _converted(name: str, kind: str, value: Any) -> Any:
+    """A value as an argument of the package. UnfitError where it is not of its kind."""
+    if kind in ("tensor", "tensors"):
+        return value
+    try:
+        if kind.endswith("[]"):
+            return [_KINDS[kind[:-2]](one) for one in np.ravel(value).tolist()]
+        return _KINDS[kind](value.item() if isinstance(value, np.ndarray) else value)
+    except ValueError:
+        raise UnfitError(f"{name} takes one number") from None
+
+
+_KINDS: Mapping[str, Callable[[Any], Any]] = {"s64": int, "f32": float, "bool": bool, "string": str}

@@ -1,0 +1,132 @@
+"""Nodes of ONNX on the kernels: the cases that the onnx package generates, random nodes, and what the specs say."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.generated import FULL, rng
+from support.spec_packages import quick_compiler
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from opwright_kernels.onnx import Backend, load  # noqa: E402
+from opwright_kernels.onnx._nodes import table  # noqa: E402
+from support.onnx_models import KINDS, near, pool  # noqa: E402
+
+# Why cases of covered operators run on the reference: the start of the reason, and the kinds of nodes that it is for.
+REASONS = {
+    "refuses it by its rule dtypes": "operations have no row for integers, f64 and the like",
+    "outputs that are asked for": "statistics, indices and running means that the operation does not give so",
+    "to is ": "conversions to types that TypeCast does not have",
+    "dtype is ": "conversions to types that Quantize does not have, or from scales that Dequantize does not have",
+    "block_size": "quantisation by blocks",
+    "ceil_mode is 1": "the last window may begin in the padding, which ONNX leaves out",
+    "mat_mul refuses it by its rule bias-rank": "a Gemm's C that is no row",
+    "alpha is ": "a Gemm that scales",
+    "beta is ": "a Gemm that scales",
+    "dilations": "AvgPool has no dilations",
+    "output_shape": "ConvTranspose pads by a stated output in a way of its own",
+    "takes 2 of data_0": "Max and Min of one array, or of three",
+    "beta takes one number": "Pow has one exponent",
+    "slope-rank": "PReLU has a slope of the tensor's rank",
+    "mode is ": "ways of interpolation that Interpolate does not have",
+    "interpolate does not take": "axes, antialiasing, scales that are no integers",
+    "count_include_pad is": "named beside ceil_mode",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield
+
+
+def cases() -> Iterator[Any]:
+    """The cases of nodes that a spec covers, but for those in which ONNX spells a node by others."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for case in collect_testcases(None):
+            if "_expanded" not in case.name and {node.op_type for node in case.model.graph.node} & table().keys():
+                yield case
+
+
+def test_every_case_of_a_covered_node_passes_and_what_the_reference_runs_has_a_reason_that_is_listed() -> None:
+    here, reasons, wrong = Counter(), defaultdict(set), []
+    for case in cases():
+        model = load(case.model)
+        for inputs, outputs in case.data_sets:
+            found = model.run(inputs)
+            for one, wanted in zip(found, outputs):
+                other = onnx.numpy_helper.to_array(wanted) if isinstance(wanted, onnx.TensorProto) else wanted
+                if not isinstance(one, np.ndarray):
+                    continue
+                plain = [value.astype(np.float64) if value.dtype.kind in "fV" else value for value in (one, other)]
+                if one.dtype != other.dtype or one.shape != other.shape:
+                    wrong.append(f"{case.name}: {one.dtype} {one.shape}, not {other.dtype} {other.shape}")
+                elif not np.allclose(*plain, rtol=case.rtol, atol=case.atol, equal_nan=True):
+                    wrong.append(f"{case.name}: other numbers")
+            here.update(ran.op_type for ran in model.report.here)
+            for ran in model.report.reference:
+                if ran.op_type in table() and not any(known in ran.why for known in REASONS):
+                    reasons[ran.op_type].add(ran.why)
+    assert not wrong
+    assert not reasons
+    covered = sorted(table().keys() - here.keys())
+    # In no case does LayerNormalization leave out its statistics.
+    assert covered == ["LayerNormalization"]
+    assert sum(here.values()) >= 260
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_random_node_gives_what_the_reference_gives_and_runs_here(kind: Any) -> None:
+    random, here = rng("onnx", kind.__name__), 0
+    for _ in range(300 if FULL else 40):
+        model, inputs = kind(random)
+        names = [one.name for one in model.graph.input]
+        made = load(model)
+        (found,) = made.run(inputs)
+        here += len(made.report.here)
+        try:
+            (wanted,) = ReferenceEvaluator(model).run(None, dict(zip(names, inputs)))
+        except (IndexError, ValueError):  # it errs in the extents of a padded maximum
+            assert kind is pool
+            continue
+        assert near(found, wanted), onnx.printer.to_text(model)
+    assert here >= (300 if FULL else 40) * 0.9
+
+
+def test_entries_name_what_the_schemas_of_their_opsets_have() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    for entries in table().values():
+        for entry in entries:
+            assert entry.since <= newest
+            for opset in {entry.since, entry.until or newest, *range(entry.since, (entry.until or newest) + 1, 3)}:
+                if not onnx.defs.has(entry.node, opset, ""):
+                    continue
+                schema = onnx.defs.get_schema(entry.node, opset, "")
+                names = {one.name for one in schema.inputs} | set(schema.attributes)
+                used = {term[1] for term in entry.terms} | {term[1] for term, _ in entry.when}
+                # An attribute that a later opset adds is absent before; nothing else may be strange to all opsets.
+                later = set(onnx.defs.get_schema(entry.node, entry.until or newest, "").attributes)
+                strange = (used | set(entry.ignores)) - names - later - {""}
+                first = {one.name for one in onnx.defs.get_schema(entry.node, entry.until or newest, "").inputs}
+                assert not strange - first, (entry.node, opset, strange)
+
+
+def test_the_backend_runs_a_node_and_only_on_the_cpu() -> None:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    x = np.array([-1, 2], np.float32)
+    (found,) = Backend.run_node(node, [x])
+    assert found.tolist() == [0, 2]
+    assert Backend.supports_device("CPU:0")
+    assert not Backend.supports_device("CUDA")
+    with pytest.raises(ValueError, match="there are kernels for the CPU alone"):
+        Backend.prepare(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [])), "CUDA")

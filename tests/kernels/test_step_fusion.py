@@ -1,0 +1,100 @@
+"""Steps that share loops, and outputs whose cells grow where they lie, give what the interpreter gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from opwright.emit.step_kernels import step_unit
+from opwright.language.library import Library
+from opwright.oracle.run_steps import compute_steps
+from support.package import package
+from support.spec_packages import quick_compiler
+
+WINDOWS = """
+op: WindowSpread
+revision: 1
+summary: The gradient of a window's maximum, beside steps that look elsewhere.
+dims:
+  batch: {symbol: N}
+  channels: {symbol: C}
+  cells: {symbol: I}
+  windows: {symbol: O}
+attributes:
+  - {name: kernel, symbol: K, type: s64, required: true, min: 1}
+  - {name: stride, symbol: S, type: s64, required: true, min: 1}
+  - {name: pad, symbol: P, type: s64, default: "0", min: 0}
+  - {name: mode, type: string, required: true, values: [first, second, third]}
+  - {name: order, type: string, required: true, values: [NCX, NXC]}
+layouts:
+  order: {NCX: [N, C, X], NXC: [N, X, C]}
+inputs:
+  - {name: src, layout: order, dims: {N: N, C: C, X: I}}
+  - {name: diff, layout: order, dims: {N: N, C: C, X: O}}
+outputs:
+  - {name: spread, layout: order, dims: {N: N, C: C, X: I}}
+  - {name: turned, layout: order, dims: {N: N, C: C, X: O}}
+dtypes:
+  - {src: f32, diff: f32, spread: f32, turned: f32, accumulate: f32}
+  - {src: bf16, diff: bf16, spread: bf16, turned: bf16, accumulate: f32}
+constraints:
+  - {id: fits, expr: O == floor((I + 2 * P - K) / S) + 1, say: diff has a cell for each window, argument: diff}
+semantics:
+  ranges: {n: N, c: C, o: O, k: K}
+  steps:
+    - peak[n, c, o] max= src[n, c, o * S + k - P]
+    - first[n, c, o] min= select(src[n, c, o * S + k - P] == peak[n, c, o], number(k), inf)
+    - by: mode
+      cases:
+        first: spread[n, c, o * S + k - P] += select(number(k) == first[n, c, o], diff[n, c, o], 0)
+        second: spread[n, c, o * S + k - P] += select(number(k) == first[n, c, o], diff[n, c, o], 0)
+        third: spread[n, c, o * S + k - P] += 0
+    - behind[n, c, o] += peak[n, c, O - 1 - o] + 0 * first[n, c, o]
+    - turned[n, c, o] = behind[n, c, o] - diff[n, c, o]
+"""
+Made = tuple[Library, ModuleType]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("fused")
+    with quick_compiler(folder):
+        yield package({"windows.yaml": WINDOWS}, folder, "fused_package")
+
+
+def test_steps_in_shared_loops_give_what_the_interpreter_gives(made: Made) -> None:
+    library, built = made
+    random = np.random.default_rng(5)
+    for order in ("NCX", "NXC"):
+        for mode in ("first", "second", "third"):
+            for channels, cells, kernel, stride, pad in ((3, 29, 2, 2, 0), (70, 11, 3, 1, 1), (17, 40, 4, 3, 2)):
+                windows = (cells + 2 * pad - kernel) // stride + 1
+                src, diff = (
+                    random.integers(-4, 4, (2, channels, n) if order == "NCX" else (2, n, channels)).astype(np.float32)
+                    for n in (cells, windows)
+                )
+                given = {"kernel": kernel, "stride": stride, "pad": pad, "mode": mode, "order": order}
+                for threads in (1, 3):
+                    got = built.window_spread(src, diff, **given, threads=threads)
+                    expected = compute_steps(library.op("WindowSpread"), [src, diff], given)
+                    for name, one in zip(("spread", "turned"), got, strict=True):
+                        np.testing.assert_array_equal(one, expected[name], err_msg=f"{name} {given}")
+
+
+def test_what_grows_in_the_type_of_its_sums_has_no_second_array(made: Made) -> None:
+    texts = {one.row["src"]: one for one in step_unit(made[0].op("WindowSpread")).kernels}
+    arrays = {
+        dtype: {array.name for view in kernel.phases for function in view.functions for array in function.arrays}
+        for dtype, kernel in texts.items()
+    }
+    assert "spread_sum_" not in arrays["f32"]
+    assert "spread_sum_" in arrays["bf16"]
+
+
+def test_cases_that_say_the_same_are_printed_once(made: Made) -> None:
+    text = (Path(str(made[1].__file__)).parent / "c" / "window_spread_f32.c").read_text()
+    assert "mode_word_ == 0 || mode_word_ == 1" in text
+    assert "mode_word_ == 2" not in text

@@ -1,0 +1,263 @@
+"""ONNX nodes and models for tests: random nodes of the kinds that the specs cover, a network, hostile files.
+
+In: a random generator. Out: models and inputs, judged by ONNX's reference evaluator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Drawn = tuple[onnx.ModelProto, list[np.ndarray]]
+Rng = np.random.Generator
+UNARY = (
+    "Abs Elu Exp Gelu HardSigmoid HardSwish LeakyRelu Log LogSoftmax Mish Reciprocal Relu Round Sigmoid Softmax "
+    "Softplus Sqrt Tanh"
+).split()
+BINARY = ("Add", "Div", "Max", "Min", "Mul", "Sub", "GreaterOrEqual")
+REDUCE = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+
+
+def model_of(node: onnx.NodeProto, inputs: list[np.ndarray], opset: int, constants: int = 0) -> onnx.ModelProto:
+    """A model of one node; the last `constants` of its inputs are initializers."""
+    names = [name for name in node.input if name]
+    split = len(names) - constants
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in zip(names[:split], inputs)
+        ],
+        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+        [numpy_helper.from_array(array, name) for name, array in zip(names[split:], inputs[split:])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for made in model.graph.output:
+        if not made.type.tensor_type.elem_type:  # of the functions among the kinds ONNX infers nothing
+            made.CopyFrom(helper.make_tensor_value_info(made.name, TensorProto.FLOAT, inputs[0].shape))
+    return model
+
+
+def real(random: Rng, *shape: int) -> np.ndarray:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def unary(random: Rng) -> Drawn:
+    kind = str(random.choice(UNARY))
+    x = real(random, *random.integers(1, 6, random.integers(1, 4)))
+    if kind in ("Log", "Sqrt", "Reciprocal"):
+        x = np.abs(x) + np.float32(0.1)
+    said: dict[str, Any] = {}
+    if kind in ("Elu", "LeakyRelu", "HardSigmoid") and random.random() < 0.7:
+        said["alpha"] = float(random.uniform(0.1, 1.5))
+    if kind == "HardSigmoid" and random.random() < 0.5:
+        said["beta"] = float(random.uniform(0.1, 0.9))
+    if kind in ("Softmax", "LogSoftmax") and random.random() < 0.7:
+        said["axis"] = int(random.integers(-x.ndim, x.ndim))
+    if kind == "Gelu" and random.random() < 0.5:
+        said["approximate"] = "tanh"
+    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], int(random.integers(22, 24))), [x]
+
+
+def binary(random: Rng) -> Drawn:
+    kind = str(random.choice(BINARY))
+    shape = [int(extent) for extent in random.integers(1, 5, random.integers(1, 4))]
+    other = [1 if random.random() < 0.3 else extent for extent in shape[int(random.integers(0, len(shape))) :]]
+    inputs = [real(random, *shape), real(random, *other) + np.float32(3)]
+    if random.random() < 0.5 and kind != "Div":
+        inputs.reverse()
+    return model_of(helper.make_node(kind, ["a", "b"], ["y"]), inputs, int(random.integers(13, 24))), inputs
+
+
+def reduce(random: Rng) -> Drawn:
+    kind, opset = str(random.choice(REDUCE)), int(random.choice([11, 12, 13, 17, 18, 20]))
+    x = real(random, *random.integers(1, 5, random.integers(1, 5)))
+    axes = random.permutation(x.ndim)[: random.integers(1, x.ndim + 1)].astype(np.int64)
+    said: dict[str, Any] = {"keepdims": int(random.integers(0, 2))} if random.random() < 0.7 else {}
+    given = [x]
+    if random.random() < 0.8:
+        if opset >= (13 if kind == "ReduceSum" else 18):
+            given.append(axes)
+        else:
+            said["axes"] = axes.tolist()
+    elif opset >= 18 and random.random() < 0.5:
+        said["noop_with_empty_axes"] = 0
+    node = helper.make_node(kind, ["x", "axes"][: len(given)], ["y"], **said)
+    return model_of(node, given, opset, len(given) - 1), given[:1]
+
+
+def convolution(random: Rng) -> Drawn:
+    return _convolution(random, "Conv")
+
+
+def transposed(random: Rng) -> Drawn:
+    return _convolution(random, "ConvTranspose")
+
+
+def _convolution(random: Rng, kind: str) -> Drawn:
+    rank, groups = int(random.integers(1, 3)), int(random.integers(1, 4)) if kind == "Conv" else 1
+    ic, oc = groups * int(random.integers(1, 4)), groups * int(random.integers(1, 4))
+    kernel = [int(k) for k in random.integers(1, 4, rank)]
+    x = real(random, int(random.integers(1, 3)), ic, *random.integers(7, 10, rank))
+    w = real(random, *((oc, ic // groups) if kind == "Conv" else (ic, oc // groups)), *kernel)
+    said: dict[str, Any] = {"group": groups} if groups > 1 or random.random() < 0.5 else {}
+    if random.random() < 0.7:
+        said["strides"] = [int(s) for s in random.integers(1, 4, rank)]
+    if random.random() < 0.5:
+        said["dilations"] = [int(s) for s in random.integers(1, 3, rank)]
+    if random.random() < 0.5:
+        said["kernel_shape"] = kernel
+    if random.random() < 0.5:
+        said["pads"] = [int(p) for p in random.integers(0, 2, 2 * rank)]
+    elif kind == "Conv" and random.random() < 0.5:
+        said["auto_pad"] = str(random.choice(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]))
+    if kind == "ConvTranspose" and "strides" in said and random.random() < 0.5:
+        said["output_padding"] = [int(random.integers(0, s)) for s in said["strides"]]
+    inputs = [x, w, *([real(random, oc)] if random.random() < 0.5 else [])]
+    return model_of(helper.make_node(kind, ["x", "w", "b"][: len(inputs)], ["y"], **said), inputs, 22), inputs
+
+
+def pool(random: Rng) -> Drawn:
+    kind = str(random.choice(["AveragePool", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"]))
+    # The reference's global maximum is over two axes, however many there are.
+    rank = 2 if kind == "GlobalMaxPool" else int(random.integers(1, 4))
+    x = real(random, int(random.integers(1, 3)), int(random.integers(1, 4)), *random.integers(5, 9, rank))
+    said: dict[str, Any] = {}
+    if not kind.startswith("Global"):
+        kernel = [int(k) for k in random.integers(1, 4, rank)]
+        said["kernel_shape"] = kernel
+        if random.random() < 0.7:
+            said["strides"] = [int(s) for s in random.integers(1, 4, rank)]
+        if random.random() < 0.6:
+            said["pads"] = [int(random.integers(0, k)) for k in (*kernel, *kernel)]
+        if kind == "AveragePool" and random.random() < 0.5:
+            said["count_include_pad"] = int(random.integers(0, 2))
+        if kind == "MaxPool" and random.random() < 0.4:
+            said["dilations"] = [int(d) for d in random.integers(1, 3, rank)]
+            said.pop("pads", None)
+    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], 18), [x]
+
+
+def product(random: Rng) -> Drawn:
+    m, k, n = (int(extent) for extent in random.integers(1, 8, 3))
+    if random.random() < 0.5:
+        batch = [int(extent) for extent in random.integers(1, 4, random.integers(0, 3))]
+        inputs = [real(random, *batch, m, k), real(random, *(batch if random.random() < 0.5 else []), k, n)]
+        return model_of(helper.make_node("MatMul", ["a", "b"], ["y"]), inputs, 13), inputs
+    flips = [int(random.integers(0, 2)) for _ in range(2)]
+    inputs = [real(random, *((k, m) if flips[0] else (m, k))), real(random, *((n, k) if flips[1] else (k, n)))]
+    if random.random() < 0.6:
+        inputs.append(real(random, n))
+    said = {"transA": flips[0], "transB": flips[1]}
+    return model_of(helper.make_node("Gemm", ["a", "b", "c"][: len(inputs)], ["y"], **said), inputs, 13), inputs
+
+
+def norm(random: Rng) -> Drawn:
+    kind = str(
+        random.choice(["BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"])
+    )
+    groups = int(random.integers(1, 4))
+    channels = groups * int(random.integers(1, 4))
+    x = real(random, 2, channels, *random.integers(2, 5, random.integers(1, 3)))
+    said: dict[str, Any] = {"epsilon": float(random.choice([1e-5, 1e-3]))} if random.random() < 0.6 else {}
+    inputs = [x, real(random, channels), real(random, channels)]
+    if kind == "BatchNormalization":
+        inputs += [real(random, channels), np.abs(real(random, channels)) + np.float32(0.1)]
+    if kind == "GroupNormalization":
+        said["num_groups"] = groups
+    if kind == "LayerNormalization":
+        axis = int(random.integers(1, x.ndim))
+        said["axis"] = axis - int(random.integers(0, 2)) * x.ndim
+        inputs = [x, real(random, *x.shape[axis:]), real(random, *x.shape[axis:])]
+    names = list("xsbmv")[: len(inputs)]
+    return model_of(helper.make_node(kind, names, ["y"], **said), inputs, 21), inputs
+
+
+def moved(random: Rng) -> Drawn:
+    kind = str(random.choice(["Transpose", "Reshape", "Concat", "Where", "Clip", "Resize", "PRelu", "Pow", "Cast"]))
+    x = real(random, *random.integers(1, 5, 4))
+    inputs, said, constants = [x], {}, 0
+    if kind == "Transpose" and random.random() < 0.7:
+        said["perm"] = random.permutation(4).tolist()
+    if kind == "Reshape":
+        inputs, constants = [x, np.array([0, -1, x.shape[3]], np.int64)], 1
+    if kind == "Concat":
+        said["axis"] = int(random.integers(-4, 4))
+        inputs = [x, x[:], real(random, *x.shape)]
+    if kind == "Where":
+        inputs = [x > 0, x, real(random, *x.shape)]
+    if kind == "Clip":
+        inputs, constants = [x, np.array(-0.5, np.float32), np.array(0.5, np.float32)], 2
+    if kind == "Resize":
+        said = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        if random.random() < 0.5:
+            said = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+        scale = int(random.integers(2, 5))
+        node = helper.make_node(kind, ["x", "", "scales"], ["y"], **said)
+        return model_of(node, [x, np.array([1, 1, scale, scale], np.float32)], 18, 1), [x]
+    if kind == "PRelu":
+        inputs = [x, real(random, x.shape[1], 1, 1)]
+    if kind == "Pow":
+        inputs, constants = [np.abs(x), np.array(random.choice([0.5, 2.0, 3.0]), np.float32)], 1
+    if kind == "Cast":
+        said["to"] = int(random.choice([TensorProto.FLOAT16, TensorProto.BFLOAT16]))
+    node = helper.make_node(kind, list("abc")[: len(inputs)], ["y"], **said)
+    return model_of(node, inputs, 18, constants), inputs[: len(inputs) - constants]
+
+
+KINDS: tuple[Callable[[Rng], Drawn], ...] = (
+    unary, binary, reduce, convolution, transposed, pool, product, norm, moved,
+)  # fmt: skip
+
+
+def network(random: Rng, opset: int = 17) -> onnx.ModelProto:
+    """A small network with named extents: all of it is covered but Flatten."""
+    weights = {"w": real(random, 8, 3, 3, 3), "b": real(random, 8), "v": real(random, 8, 5)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"], axis=-1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, "H", "W"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 5])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def mutated(random: Rng, data: bytes) -> bytes:
+    """Some bytes of a file changed, cut or doubled."""
+    found = bytearray(data)
+    for _ in range(int(random.integers(1, 6))):
+        at = int(random.integers(0, max(1, len(found))))
+        match int(random.integers(0, 3)):
+            case 0:
+                found[at : at + 1] = random.bytes(1)
+            case 1:
+                del found[at : at + int(random.integers(1, 20))]
+            case _:
+                found[at:at] = found[at : at + int(random.integers(1, 20))]
+    return bytes(found)
+
+
+def near(found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether two results agree as f32 or lower sums in another order do."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return False
+    bound = 1e-2 if found.dtype.itemsize == 2 else 2e-5
+    scale = float(np.abs(wanted.astype(np.float64)).max(initial=1.0))
+    assert math.isfinite(scale)
+    return bool(np.allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=bound, atol=bound * scale))
