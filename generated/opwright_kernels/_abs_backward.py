@@ -110,7 +110,7 @@ def abs_backward(
     """The gradient of Abs with respect to its src.
 
     Inputs:
-        src: What Abs read. Shape: (X).
+        src: The input of Abs. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Returns:

@@ -258,7 +258,7 @@ def avg_pool(
         kernel: The extents of the window. Integers, >= 1.
         exclude_pad: Whether the mean is of the cells that exist. True or False.
         rounding_type: How the extents of dst are rounded. "floor" or "ceil".
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 

@@ -270,7 +270,7 @@ def avg_pool_backward(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, >= 0.
         kernel: The extents of the window. Integers, >= 1.
         exclude_pad: Whether the mean was of the cells that exist. True or False.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
         src_shape: The shape of diff_src. Integers, the shape of diff_src.

@@ -356,7 +356,7 @@ def batch_norm_forward_training(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Channels moved to mean 0 and variance 1, scaled and shifted, and running statistics.
+    """Channels normalised to mean 0 and variance 1, scaled and shifted, and running statistics.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.

@@ -213,7 +213,7 @@ def batch_norm_inference(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Channels moved by given means and variances, scaled and shifted.
+    """Channels normalised by given means and variances, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.

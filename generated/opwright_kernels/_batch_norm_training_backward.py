@@ -283,7 +283,7 @@ def batch_norm_training_backward(
     """The gradients of batch normalisation in training.
 
     Inputs:
-        src: What was normalised. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        src: The normalised input. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
         diff_dst: The gradient with respect to dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
         mean: The mean of each channel of src. Shape: (C).
         variance: The variance of each channel of src. Shape: (C).

@@ -133,12 +133,12 @@ def clamp_backward(
     """The gradient of Clamp with respect to its src.
 
     Inputs:
-        src: What Clamp read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of Clamp, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        least: The least result of Clamp. A number.
-        greatest: The greatest result of Clamp. A number.
+        least: The minimum result of Clamp. A number.
+        greatest: The maximum result of Clamp. A number.
         use_dst: Whether src holds what the operation gave. True or False.
 
     Returns:

@@ -125,7 +125,7 @@ def concat(
         src (a list of arrays, joined along C): The arrays. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis along which they stand behind each other. An integer.
+        axis: The axis along which the arrays are concatenated. An integer.
 
     Returns:
         dst: All of them. Shape: (B, C, A).

@@ -128,7 +128,7 @@ def concat_backward(
         diff_dst: The gradient with respect to dst. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis along which they stand behind each other. An integer.
+        axis: The axis along which the arrays are concatenated. An integer.
 
     Returns:
         diff_src: The gradient with respect to src. Shape: (B, C, A).

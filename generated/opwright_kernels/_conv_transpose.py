@@ -490,11 +490,11 @@ def conv_transpose(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, one per
             spatial axis, >= 0.
         dilations: The distance between neighbouring taps of the kernel. Integers, one per spatial axis, >= 1.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         output_padding: Cells added at the end of each spatial axis of the big tensor. Integers, one per spatial
             axis, >= 0.
-        groups: How many independent parts the channels are split into. An integer, >= 1.
+        groups: The number of independent groups of channels. An integer, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
         weights_format: The order of the axes of the weights. "IOX" or "XOI".
 

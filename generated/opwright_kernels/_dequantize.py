@@ -153,7 +153,7 @@ def dequantize(
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
         axis: The axis of the channels. An integer.
         scales: The scale of each channel or of all. Numbers, one for each of C, or one for all.
-        zps: What stands for 0 in each channel or in all. Integers, one for each of C, or one for all.
+        zps: The zero point of each channel or of all. Integers, one for each of C, or one for all.
 
     Returns:
         dst: The numbers. Shape: (B, C, A).

@@ -349,7 +349,7 @@ def dynamic_dequantize(
         src: The multiples. Shape: (B, C, A).
         scales: The scale of each channel or group or of all. Shape: (G) as per_tensor or (G) as per_channel or
             (B, G, A) as per_group.
-        zps (optional): What stands for 0 in each channel or group or in all. Shape: (G) as per_tensor or (G) as
+        zps (optional): The zero point of each channel or group or of all. Shape: (G) as per_tensor or (G) as
             per_channel or (B, G, A) as per_group.
 
     Attributes:

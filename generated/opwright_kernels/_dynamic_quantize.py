@@ -181,7 +181,7 @@ def dynamic_quantize(
     Inputs:
         src: The numbers. Shape: (B, C, A).
         scales: The scale of each channel or of all. Shape: (C).
-        zps (optional): What stands for 0 in each channel or in all. Shape: (C).
+        zps (optional): The zero point of each channel or of all. Shape: (C).
 
     Attributes:
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".

@@ -109,13 +109,13 @@ def elu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative alpha * (exp(src) - 1).
+    """Every element; negative ones become alpha * (exp(src) - 1).
 
     Inputs:
         src: The numbers. Shape: (X).
 
     Attributes:
-        alpha: Where the curve ends on the left. A number, >= 0.
+        alpha: Minus the limit on the negative side. A number, >= 0.
 
     Returns:
         dst: The results. Shape: (X).

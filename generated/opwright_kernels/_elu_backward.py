@@ -127,7 +127,7 @@ def elu_backward(
     """The gradient of Elu with respect to its src.
 
     Inputs:
-        src: What Elu read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of Elu, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

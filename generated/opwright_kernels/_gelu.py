@@ -121,13 +121,14 @@ def gelu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell times the share of normal numbers below it.
+    """Every element times the normal distribution function of it.
 
     Inputs:
         src: The numbers. Shape: (X).
 
     Attributes:
-        mode: The normal distribution by the error function, or nearly so by tanh. "gelu_erf" or "gelu_tanh".
+        mode: The normal distribution by the error function, or approximately by tanh. "gelu_erf" or
+            "gelu_tanh".
 
     Returns:
         dst: The results. Shape: (X).

@@ -164,7 +164,8 @@ def gelu_backward(
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        mode: The normal distribution by the error function, or nearly so by tanh. "gelu_erf" or "gelu_tanh".
+        mode: The normal distribution by the error function, or approximately by tanh. "gelu_erf" or
+            "gelu_tanh".
 
     Returns:
         diff_src: The gradient with respect to src. Shape: (X).

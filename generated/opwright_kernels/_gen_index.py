@@ -119,7 +119,7 @@ def gen_index(
     """The place of every cell along an axis.
 
     Inputs:
-        src: An array of which only the shape counts. Shape: (B, C, A).
+        src: An array of which only the shape is used. Shape: (B, C, A).
 
     Attributes:
         axis: The axis that is counted. An integer.

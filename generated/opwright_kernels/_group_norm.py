@@ -277,7 +277,7 @@ def group_norm(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Groups of channels of every sample moved to mean 0 and variance 1, scaled and shifted.
+    """Groups of channels of every sample normalised to mean 0 and variance 1, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
@@ -285,7 +285,7 @@ def group_norm(
         beta (only where use_affine): The shift of each channel. Shape: (C).
 
     Attributes:
-        groups: How many groups the channels are split into. An integer, >= 1.
+        groups: The number of groups of channels. An integer, >= 1.
         keep_stats: Whether mean and variance are returned. True or False.
         use_affine: Whether rows are scaled and shifted. True or False.
         epsilon: Added to the variance. A number.

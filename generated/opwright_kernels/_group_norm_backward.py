@@ -362,7 +362,7 @@ def group_norm_backward(
         diff_variance (only where keep_stats): The gradient with respect to variance. Shape: (N, G).
 
     Attributes:
-        groups: How many groups the channels are split into. An integer, >= 1.
+        groups: The number of groups of channels. An integer, >= 1.
         keep_stats: Whether mean and variance are returned. True or False.
         use_affine: Whether rows are scaled and shifted. True or False.
         epsilon: Added to the variance. A number.

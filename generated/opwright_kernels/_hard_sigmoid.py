@@ -119,7 +119,7 @@ def hard_sigmoid(
 
     Attributes:
         alpha: The slope of the line. A number.
-        beta: Where the line meets 0. A number.
+        beta: The offset of the line. A number.
 
     Returns:
         dst: The results. Shape: (X).

@@ -126,12 +126,12 @@ def hard_sigmoid_backward(
     """The gradient of HardSigmoid with respect to its src.
 
     Inputs:
-        src: What HardSigmoid read. Shape: (X).
+        src: The input of HardSigmoid. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
         alpha: The slope of the line. A number.
-        beta: Where the line meets 0. A number.
+        beta: The offset of the line. A number.
 
     Returns:
         diff_src: The gradient with respect to src. Shape: (X).

@@ -114,7 +114,7 @@ def hard_swish_backward(
     """The gradient of HardSwish with respect to its src.
 
     Inputs:
-        src: What HardSwish read. Shape: (X).
+        src: The input of HardSwish. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Returns:

@@ -241,7 +241,7 @@ def interpolate(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The spatial axes of an array stretched or shrunk to given extents.
+    """The spatial axes of an array resized to given extents.
 
     Inputs:
         src: The numbers. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
@@ -251,8 +251,8 @@ def interpolate(
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
-        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
+        extents: The spatial extents of dst; 0 if scales give them. Integers, >= 0.
+        scales: The scale factors of dst, if extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:

@@ -283,7 +283,8 @@ def interpolate_backward(
     """The gradient of Interpolate with respect to its src.
 
     Inputs:
-        src: What Interpolate read, of which only the shape counts. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        src: The input of Interpolate, of which only the shape is used. Shape: (N, C, I) as NCX or (N, I, C) as
+            NXC.
         diff_dst: The gradient with respect to dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
 
     Attributes:
@@ -291,8 +292,8 @@ def interpolate_backward(
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
-        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
+        extents: The spatial extents of dst; 0 if scales give them. Integers, >= 0.
+        scales: The scale factors of dst, if extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:

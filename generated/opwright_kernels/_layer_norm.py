@@ -276,7 +276,7 @@ def layer_norm(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Rows moved to mean 0 and variance 1, scaled and shifted.
+    """Rows normalised to mean 0 and variance 1, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (B, C).

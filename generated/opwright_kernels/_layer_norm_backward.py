@@ -288,7 +288,7 @@ def layer_norm_backward(
     """The gradients of LayerNorm.
 
     Inputs:
-        src: What was normalised. Shape: (B, C).
+        src: The normalised input. Shape: (B, C).
         diff_dst: The gradient with respect to dst. Shape: (B, C).
         mean: The mean of each row. Shape: (B).
         variance: The variance of each row. Shape: (B).

@@ -103,7 +103,7 @@ def leaky_relu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative alpha times as much.
+    """Every element; negative ones are multiplied by alpha.
 
     Inputs:
         src: The numbers. Shape: (X).

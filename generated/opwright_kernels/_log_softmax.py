@@ -146,7 +146,7 @@ def log_softmax(
         src: The numbers. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
+        axis: The axis of the operation. An integer.
 
     Returns:
         dst: The logarithms of their shares. Shape: (B, C, A).

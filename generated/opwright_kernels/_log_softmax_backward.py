@@ -147,10 +147,10 @@ def log_softmax_backward(
 
     Inputs:
         diff_dst: The gradient with respect to dst. Shape: (B, C, A).
-        dst: What LogSoftmax gave. Shape: (B, C, A).
+        dst: The output of LogSoftmax. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
+        axis: The axis of the operation. An integer.
 
     Returns:
         diff_src: The gradient with respect to src. Shape: (B, C, A).

@@ -242,7 +242,7 @@ def mat_mul(
         transpose_b: Whether the last two axes of weights are exchanged. True or False.
         accumulation_mode: How exact sums have to be at least. "strict", "relaxed", "any", "f32", "s32" or
             "f16".
-        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
+        dtype: The data type of dst; that of src by default. "f32", "bf16" or "f16".
 
     Returns:
         dst: The product. Shape: (B, M, N), or without M or N.

@@ -241,7 +241,7 @@ def max_pool(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, >= 0.
         kernel: The extents of the window. Integers, >= 1.
         rounding_type: How the extents of dst are rounded. "floor" or "ceil".
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         dilations: The distance between neighbouring taps of the kernel. Integers, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".

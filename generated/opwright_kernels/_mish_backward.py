@@ -117,7 +117,7 @@ def mish_backward(
     """The gradient of Mish with respect to its src.
 
     Inputs:
-        src: What Mish read. Shape: (X).
+        src: The input of Mish. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Returns:

@@ -210,7 +210,7 @@ def prelu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative a slope times as much.
+    """Every element; negative ones are multiplied by a slope.
 
     Inputs:
         src: The numbers. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
@@ -218,8 +218,7 @@ def prelu(
 
     Attributes:
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
-        per_channel_broadcast: Where slope has one axis, which one that is; it has all of them here. True or
-            False.
+        per_channel_broadcast: The axis of a slope with one axis; here slope has all axes. True or False.
 
     Returns:
         dst: The results. Shape: (N, C, I) as NCX or (N, I, C) as NXC.

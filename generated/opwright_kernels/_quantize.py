@@ -161,7 +161,7 @@ def quantize(
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
         axis: The axis of the channels. An integer.
         scales: The scale of each channel or of all. Numbers, one for each of C, or one for all.
-        zps: What stands for 0 in each channel or in all. Integers, one for each of C, or one for all.
+        zps: The zero point of each channel or of all. Integers, one for each of C, or one for all.
         dtype: The data type of dst, unless out says it. "u8", "s8", "f8_e4m3" or "f8_e5m2".
 
     Returns:

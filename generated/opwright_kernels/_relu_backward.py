@@ -121,7 +121,7 @@ def relu_backward(
     """The gradient of ReLU with respect to its src.
 
     Inputs:
-        src: What ReLU read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of ReLU, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

@@ -96,7 +96,7 @@ def reorder(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, as it is; out says by which strides they lie.
+    """Copies every element; the strides of out give the new order.
 
     Inputs:
         src: The numbers. Shape: (X).

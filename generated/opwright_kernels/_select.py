@@ -136,7 +136,7 @@ def select(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Cells of one array or of another, as a third one says.
+    """Elements of one array or of another, selected by a third one.
 
     Inputs:
         cond: Which cells come from src_0. Shape: (X).
@@ -144,8 +144,7 @@ def select(
         src_1: Cells where it does not. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
         dst: The cells that were chosen. Shape: (X).

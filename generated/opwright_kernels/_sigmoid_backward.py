@@ -124,7 +124,7 @@ def sigmoid_backward(
     """The gradient of Sigmoid with respect to its src.
 
     Inputs:
-        src: What Sigmoid read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of Sigmoid, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

@@ -201,16 +201,16 @@ def soft_max(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The exponentials of the cells of an axis, over their sum.
+    """The exponentials of the elements of an axis, divided by their sum.
 
     Inputs:
         src: The numbers. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
-        mode: What becomes of an axis on which all cells are -inf; NaN or 0. "none" or "inf_as_zero".
+        axis: The axis of the operation. An integer.
+        mode: The result (NaN or 0) for an axis of only -inf. "none" or "inf_as_zero".
         keep_stats: Whether stats is returned. True or False.
-        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
+        dtype: The data type of dst; that of src by default. "f32", "bf16" or "f16".
 
     Returns:
         dst: Their shares. Shape: (B, C, A).

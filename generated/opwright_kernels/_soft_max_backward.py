@@ -163,9 +163,8 @@ def soft_max_backward(
         dst: What SoftMax gave. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
-        dtype: The data type of diff_src; that of diff_dst unless this or out says another. "f32", "bf16" or
-            "f16".
+        axis: The axis of the operation. An integer.
+        dtype: The data type of diff_src; that of diff_dst by default. "f32", "bf16" or "f16".
 
     Returns:
         diff_src: The gradient with respect to src. Shape: (B, C, A).

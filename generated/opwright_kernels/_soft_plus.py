@@ -107,7 +107,7 @@ def soft_plus(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """A smooth ramp, the logarithm of 1 + exp(beta * src) over beta.
+    """A smooth ramp, which is the logarithm of 1 + exp(beta * src) divided by beta.
 
     Inputs:
         src: The numbers. Shape: (X).

@@ -124,7 +124,7 @@ def soft_plus_backward(
     """The gradient of SoftPlus with respect to its src.
 
     Inputs:
-        src: What SoftPlus read. Shape: (X).
+        src: The input of SoftPlus. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

@@ -121,7 +121,7 @@ def sqrt_backward(
     """The gradient of Sqrt with respect to its src.
 
     Inputs:
-        src: What Sqrt read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of Sqrt, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

@@ -132,8 +132,7 @@ def squared_difference(
         src_1: The right side. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
         dst: The squares. Shape: (X).

@@ -230,8 +230,7 @@ def squared_difference_backward(
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
         diff_src_0: The gradient with respect to src_0. Shape: that of src_0.

@@ -119,7 +119,7 @@ def static_reshape(
     Attributes:
         shape: The shape of dst. Integers, the extents of target; -1 for the rest of source, 0 for its extent at
             that position if special_zero.
-        special_zero: Whether 0 is the extent of src at its place, and no extent of 0. True or False.
+        special_zero: Whether an entry of 0 means the extent of src at its position. True or False.
 
     Returns:
         dst: The same cells. Shape: (Y).

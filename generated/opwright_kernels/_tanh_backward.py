@@ -121,7 +121,7 @@ def tanh_backward(
     """The gradient of Tanh with respect to its src.
 
     Inputs:
-        src: What Tanh read, or where use_dst says so what it gave. Shape: (X).
+        src: The input of Tanh, or its output if use_dst is true. Shape: (X).
         diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:

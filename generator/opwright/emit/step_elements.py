@@ -60,7 +60,7 @@ class Elements:
         self.task: dict[str, Declare] = {}  # offsets of rows of runs, for the loops that walk them
         self.placed: dict[
             tuple[Read, Expr | None], list[Term]
-        ] = {}  # memoised by cell, while the offsets do not change
+        ] = {}  # memoised by cell while offsets stay
         self.used: set[str] = set()  # arrays
         self.steps: list[Expr] = []  # strides of rows, which need no buffer if they are 1
         self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
