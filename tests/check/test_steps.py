@@ -41,7 +41,7 @@ REFUSED = (
     ("arg_max", "number(r)", "r", "semantics-value", "a cell holds one value"),
     ("flattened", "src[2 * h]", "src[h + x]", "semantics-run", "the number of a cell in it"),
     ("flattened", "prod(X) - 1 - number(x)", "prod(X) - 1 - x", "semantics-run", "such as number(x)"),
-    ("max_pool", "I + 2 * P", "number(K) + 2 * P", "expression-function", "only steps have"),
+    ("max_pool", "I + 2 * P", "number(K) + 2 * P", "expression-function", "only steps can"),
     ("static_reshape", "extents_of: target", "extents_of: source", "extents-of", "is already determined"),
     ("static_reshape", "extents_of: target, ", "", "extents-of", "`fills` and `keeps` require `extents_of`"),
     ("static_reshape", "fills: source, ", "", "extents-of", "`keeps` refers to the run of `fills`"),
