@@ -291,7 +291,7 @@ def test_an_unknown_input_shape_asks_for_data(refused: Callable[..., str]) -> No
 def test_an_unknown_stated_shape_asks_for_data(refused: Callable[..., str]) -> None:
     line = refused("convolution_backward_data_shape_tensor", lambda graph: None)
     assert line.startswith(
-        "$.graph[0].inputs[2]: the shape of diff_src is unknown, and dst_shape_tensor states it; give"
+        "$.graph[0].inputs[2]: the shape of diff_src is unknown, and dst_shape_tensor states it; pass"
     )
 
 
