@@ -1,4 +1,4 @@
-# What a newcomer and CI run. Each target sets up what it needs in .venv; a second run finds it there.
+# The commands for newcomers and CI. Each target sets up what it needs in .venv; a second run finds it there.
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,14 +15,14 @@ help:
 	@echo 'make demo        generate, build, upsample a photograph, execute a oneDNN graph dump'
 	@echo 'make test        run every test'
 	@echo 'make test-hard   hostile conditions at full length: sanitizers, broken caches, threads, garbage; long'
-	@echo 'make test-quick  what compiles nothing, in less than a minute'
-	@echo 'make coverage    run every test and show which lines of the generator none reaches'
-	@echo 'make bench       time our kernels beside PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
-	@echo 'make peers       install what some tests need: PyTorch, oneDNN (2 GB), onnx, dask, mkdocs'
+	@echo 'make test-quick  the tests that compile nothing, in less than a minute'
+	@echo 'make coverage    run every test and show the lines of the generator that none reaches'
+	@echo 'make bench       time our kernels against PyTorch and oneDNN: a sample, about ten minutes; FULL=1: all, hours'
+	@echo 'make peers       install the peers of some tests: PyTorch, oneDNN (2 GB), onnx, dask, mkdocs'
 	@echo 'make wheel       a wheel of the generated package that needs no compiler, in dist/; hours on one core, OPS=Convolution: minutes'
 	@echo 'make docs        the site, in site/: guides, tutorials, reference with formulas, tables, results'
 	@echo 'make generate    write generated/ from spec/ and templates/'
-	@echo 'make check       fail where generated/ is out of date'
+	@echo 'make check       fail if generated/ is out of date'
 	@echo 'make lint        ruff, its formatter, and mypy --strict'
 	@echo 'make clean       delete .venv, caches and pictures'
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Iterator
+
+import pytest
 
 # PyTorch would start a thread per core in every worker of pytest-xdist: they then wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def one_library() -> Iterator[None]:
+    """The specs are loaded once for a module, not once for each command."""
+    from opwright import load
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "load", functools.cache(load.load))
+        yield

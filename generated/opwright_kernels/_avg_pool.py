@@ -60,7 +60,7 @@ def resolve(
     auto_pad: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     exclude_pad = _axes.truth("exclude_pad", exclude_pad)
     rounding_type = rules.word("rounding_type", rounding_type, WORDS["rounding_type"])
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
@@ -258,7 +258,7 @@ def avg_pool(
         kernel: The extents of the window. Integers, >= 1.
         exclude_pad: Whether the mean is of the cells that exist. True or False.
         rounding_type: How the extents of dst are rounded. "floor" or "ceil".
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
@@ -273,8 +273,8 @@ def avg_pool(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/avg_pool.md.
     """
     return OPERATION.call(

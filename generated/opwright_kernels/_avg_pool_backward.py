@@ -56,7 +56,7 @@ def resolve(
     data_format: Any,
     src_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     exclude_pad = _axes.truth("exclude_pad", exclude_pad)
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -257,10 +257,10 @@ def avg_pool_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of AvgPool in its src.
+    """The gradient of AvgPool with respect to its src.
 
     Inputs:
-        diff_dst: The gradient in dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
 
     Attributes:
         strides: How far the kernel moves on the big tensor from one cell of the small tensor to the next.
@@ -270,13 +270,13 @@ def avg_pool_backward(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, >= 0.
         kernel: The extents of the window. Integers, >= 1.
         exclude_pad: Whether the mean was of the cells that exist. True or False.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
         src_shape: The shape of diff_src. Integers, the shape of diff_src.
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        diff_src: The gradient with respect to src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
 
     Sizes:
         N batch, C channels, I src_spatial, O dst_spatial.
@@ -286,8 +286,8 @@ def avg_pool_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/avg_pool_backward.md.
     """
     return OPERATION.call(

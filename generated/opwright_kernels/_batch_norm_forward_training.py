@@ -87,7 +87,7 @@ def resolve(
     momentum: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {})
     epsilon = rules.real("epsilon", epsilon)
@@ -356,7 +356,7 @@ def batch_norm_forward_training(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Channels moved to mean 0 and variance 1, scaled and shifted, and running statistics.
+    """Channels normalised to mean 0 and variance 1, scaled and shifted, and running statistics.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
@@ -388,9 +388,9 @@ def batch_norm_forward_training(
         src f16, mean f32, variance f32, gamma f32, beta f32, dst f16, running_mean f32, running_variance f32,
             batch_mean f32, batch_variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/batch_norm_forward_training.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/batch_norm_forward_training.md.
     """
     return OPERATION.call(
         (src, mean, variance, gamma, beta), (epsilon, momentum, data_format), out, threads, specialize

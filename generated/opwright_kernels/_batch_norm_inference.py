@@ -70,7 +70,7 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance}, {})
     epsilon = rules.real("epsilon", epsilon)
@@ -213,7 +213,7 @@ def batch_norm_inference(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Channels moved by given means and variances, scaled and shifted.
+    """Channels normalised by given means and variances, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
@@ -238,8 +238,8 @@ def batch_norm_inference(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, mean f32, variance f32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/batch_norm_inference.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/batch_norm_inference.md.
     """
     return OPERATION.call((src, gamma, beta, mean, variance), (epsilon, data_format), out, threads, specialize)

@@ -62,7 +62,7 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(
         ROWS, {"src": src, "gamma": gamma, "mean": mean, "variance": variance, "diff_dst": diff_dst}, {}
@@ -291,18 +291,18 @@ def batch_norm_inference_backward(
         gamma: The scale of each channel. Shape: (C).
         mean: The mean of each channel. Shape: (C).
         variance: The variance of each channel. Shape: (C).
-        diff_dst: The gradient in dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
 
     Attributes:
         epsilon: Added to the variance. A number.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
-        diff_gamma: The gradient in gamma. Shape: (C).
-        diff_beta: The gradient in beta. Shape: (C).
-        diff_mean: The gradient in mean. Shape: (C).
-        diff_variance: The gradient in variance. Shape: (C).
+        diff_src: The gradient with respect to src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_gamma: The gradient with respect to gamma. Shape: (C).
+        diff_beta: The gradient with respect to beta. Shape: (C).
+        diff_mean: The gradient with respect to mean. Shape: (C).
+        diff_variance: The gradient with respect to variance. Shape: (C).
 
     Sizes:
         N batch, C channels, X space.
@@ -311,8 +311,8 @@ def batch_norm_inference_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/batch_norm_inference_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/batch_norm_inference_backward.md.
     """
     return OPERATION.call((src, gamma, mean, variance, diff_dst), (epsilon, data_format), out, threads, specialize)

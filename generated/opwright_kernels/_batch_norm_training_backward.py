@@ -79,7 +79,7 @@ def resolve(
     data_format: Any,
     use_affine: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(
@@ -283,8 +283,8 @@ def batch_norm_training_backward(
     """The gradients of batch normalisation in training.
 
     Inputs:
-        src: What was normalised. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
-        diff_dst: The gradient in dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        src: The normalised input. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
         mean: The mean of each channel of src. Shape: (C).
         variance: The variance of each channel of src. Shape: (C).
         gamma (only where use_affine): The scale of each channel. Shape: (C).
@@ -295,9 +295,9 @@ def batch_norm_training_backward(
         use_affine: Whether gamma is used and its gradients are returned. True or False.
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
-        diff_gamma (only where use_affine): The gradient in gamma. Shape: (C).
-        diff_beta (only where use_affine): The gradient in beta. Shape: (C).
+        diff_src: The gradient with respect to src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_gamma (only where use_affine): The gradient with respect to gamma. Shape: (C).
+        diff_beta (only where use_affine): The gradient with respect to beta. Shape: (C).
 
     Sizes:
         N batch, C channels, X space.
@@ -310,9 +310,9 @@ def batch_norm_training_backward(
         src f16, diff_dst f16, mean f32, variance f32, gamma f32, diff_src f16, diff_gamma f32, diff_beta f32;
             sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/batch_norm_training_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/batch_norm_training_backward.md.
     """
     return OPERATION.call(
         (src, diff_dst, mean, variance, gamma), (epsilon, data_format, use_affine), out, threads, specialize

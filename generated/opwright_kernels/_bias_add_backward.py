@@ -36,7 +36,7 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst}, {})
     rank = 0
@@ -133,16 +133,16 @@ def bias_add_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of BiasAdd in its bias.
+    """The gradient of BiasAdd with respect to its bias.
 
     Inputs:
-        diff_dst: The gradient in dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
 
     Attributes:
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_bias: The gradient in bias. Shape: (C).
+        diff_bias: The gradient with respect to bias. Shape: (C).
 
     Sizes:
         N batch, C channels, X space.
@@ -152,8 +152,8 @@ def bias_add_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/bias_add_backward.md.
     """
     return OPERATION.call((diff_dst,), (data_format,), out, threads, specialize)

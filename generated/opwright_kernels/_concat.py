@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     src = _axes.several("src", src)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
@@ -125,7 +125,7 @@ def concat(
         src (a list of arrays, joined along C): The arrays. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis along which they stand behind each other. An integer.
+        axis: The axis along which the arrays are concatenated. An integer.
 
     Returns:
         dst: All of them. Shape: (B, C, A).
@@ -138,8 +138,8 @@ def concat(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/concat.md.
     """
     return OPERATION.call((src,), (axis,), out, threads, specialize)

@@ -26,7 +26,7 @@ def resolve(
     diff_dst: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst}, {})
     axis = rules.integer("axis", axis)
     rank = 0
@@ -122,16 +122,16 @@ def concat_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Concat in its src.
+    """The gradient of Concat with respect to its src.
 
     Inputs:
-        diff_dst: The gradient in dst. Shape: (B, C, A).
+        diff_dst: The gradient with respect to dst. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis along which they stand behind each other. An integer.
+        axis: The axis along which the arrays are concatenated. An integer.
 
     Returns:
-        diff_src: The gradient in src. Shape: (B, C, A).
+        diff_src: The gradient with respect to src. Shape: (B, C, A).
 
     Sizes:
         B before, C joined, A after.
@@ -140,8 +140,8 @@ def concat_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
-    Raises SpecError where the call breaks a rule, before anything is written: docs/concat_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
+    Raises SpecError if the call breaks a rule, before anything is written: docs/concat_backward.md.
     """
     return OPERATION.call((diff_dst,), (axis,), out, threads, specialize)

@@ -68,7 +68,7 @@ def resolve(
     data_format: Any,
     weights_format: Any,
 ) -> rules.Resolution:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Resolve a call, or refuse it by the first rule that it breaks. Uses shapes, dtypes and attributes only."""
     row = rules.dtype_row(ROWS, {"diff_dst": diff_dst, "weights": weights})
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     G = rules.integer("groups", groups, minimum=1)
@@ -460,7 +460,7 @@ def conv_transpose_backward_data(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of ConvTranspose in its src.
+    """The gradient of ConvTranspose with respect to its src.
 
     Inputs:
         diff_dst: The gradient of the big tensor. Shape: (N, OC, O) as NCX or (N, O, OC) as NXC.
@@ -475,11 +475,11 @@ def conv_transpose_backward_data(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, one per
             spatial axis, >= 0.
         dilations: The distance between neighbouring taps of the kernel. Integers, one per spatial axis, >= 1.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         output_padding: Cells added at the end of each spatial axis of the big tensor. Integers, one per spatial
             axis, >= 0.
-        groups: How many independent parts the channels are split into. An integer, >= 1.
+        groups: The number of independent groups of channels. An integer, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
         weights_format: The order of the axes of the weights. "IOX" or "XOI".
 
@@ -495,10 +495,10 @@ def conv_transpose_backward_data(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
-    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
-    before anything is written. docs/conv_transpose_backward_data.md has every rule and formula.
+    Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; the
+    result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of calls like
+    this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, before
+    anything is written. docs/conv_transpose_backward_data.md has every rule and formula.
     """
     return OPERATION.call(
         (diff_dst, weights),

@@ -70,7 +70,7 @@ def resolve(
     weights_format: Any,
     weights_shape: Any,
 ) -> rules.Resolution:
-    """Understand a call, or refuse it by the first rule that it breaks. Looks at shapes, dtypes and attributes only."""
+    """Resolve a call, or refuse it by the first rule that it breaks. Uses shapes, dtypes and attributes only."""
     row = rules.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst, "weights_shape_tensor": weights_shape_tensor})
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     G = rules.integer("groups", groups, minimum=1)
@@ -507,7 +507,7 @@ def conv_transpose_backward_weights(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of ConvTranspose in its weights.
+    """The gradient of ConvTranspose with respect to its weights.
 
     Inputs:
         src: The small tensor. Shape: (N, IC, I) as NCX or (N, I, IC) as NXC.
@@ -523,11 +523,11 @@ def conv_transpose_backward_weights(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, one per
             spatial axis, >= 0.
         dilations: The distance between neighbouring taps of the kernel. Integers, one per spatial axis, >= 1.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         output_padding: Cells added at the end of each spatial axis of the big tensor. Integers, one per spatial
             axis, >= 0.
-        groups: How many independent parts the channels are split into. An integer, >= 1.
+        groups: The number of independent groups of channels. An integer, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
         weights_format: The order of the axes of the weights. "IOX" or "XOI".
         weights_shape: The shape of the weights, in the order of its axes. The input of this name wins over it;
@@ -545,10 +545,10 @@ def conv_transpose_backward_weights(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call;
-    the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes
-    of calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule,
-    before anything is written. docs/conv_transpose_backward_weights.md has every rule and formula.
+    Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; the
+    result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of calls like
+    this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, before
+    anything is written. docs/conv_transpose_backward_weights.md has every rule and formula.
     """
     return OPERATION.call(
         (src, diff_dst, weights_shape_tensor),

@@ -37,7 +37,7 @@ def resolve(
     scales: Any,
     zps: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
@@ -153,7 +153,7 @@ def dequantize(
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
         axis: The axis of the channels. An integer.
         scales: The scale of each channel or of all. Numbers, one for each of C, or one for all.
-        zps: What stands for 0 in each channel or in all. Integers, one for each of C, or one for all.
+        zps: The zero point of each channel or of all. Integers, one for each of C, or one for all.
 
     Returns:
         dst: The numbers. Shape: (B, C, A).
@@ -167,8 +167,8 @@ def dequantize(
         src f8_e4m3, dst f32; sums in f32
         src f8_e5m2, dst f32; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/dequantize.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/dequantize.md.
     """
     return OPERATION.call((src,), (qtype, axis, scales, zps), out, threads, specialize)

@@ -32,7 +32,7 @@ def resolve(
     offset: Any,
     probability: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "seed": seed, "offset": offset, "probability": probability}, {})
     rank = 0
 
@@ -370,8 +370,8 @@ def dropout(
         src bf16, seed s64, offset s64, probability f32, dst bf16; sums in f64
         src f16, seed s64, offset s64, probability f32, dst f16; sums in f64
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/dropout.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/dropout.md.
     """
     return OPERATION.call((src, seed, offset, probability), (), out, threads, specialize)

@@ -73,7 +73,7 @@ def resolve(
     axis: Any,
     group_shape: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     row = _axes.dtype_row(ROWS, {"src": src, "scales": scales, "zps": zps}, {})
     axis = rules.integer("axis", axis)
@@ -349,7 +349,7 @@ def dynamic_dequantize(
         src: The multiples. Shape: (B, C, A).
         scales: The scale of each channel or group or of all. Shape: (G) as per_tensor or (G) as per_channel or
             (B, G, A) as per_group.
-        zps (optional): What stands for 0 in each channel or group or in all. Shape: (G) as per_tensor or (G) as
+        zps (optional): The zero point of each channel or group or of all. Shape: (G) as per_tensor or (G) as
             per_channel or (B, G, A) as per_group.
 
     Attributes:
@@ -403,8 +403,8 @@ def dynamic_dequantize(
         src s4, scales f16, zps u4, dst f16; sums in f32
         src s4, scales f16, zps s32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/dynamic_dequantize.md.
     """
     return OPERATION.call((src, scales, zps), (qtype, axis, group_shape), out, threads, specialize)

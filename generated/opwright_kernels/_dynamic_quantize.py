@@ -44,7 +44,7 @@ def resolve(
     axis: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], 'u8')
     row = _axes.dtype_row(ROWS, {"src": src, "scales": scales, "zps": zps}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
@@ -181,7 +181,7 @@ def dynamic_quantize(
     Inputs:
         src: The numbers. Shape: (B, C, A).
         scales: The scale of each channel or of all. Shape: (C).
-        zps (optional): What stands for 0 in each channel or in all. Shape: (C).
+        zps (optional): The zero point of each channel or of all. Shape: (C).
 
     Attributes:
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
@@ -202,8 +202,8 @@ def dynamic_quantize(
         src f32, scales f32, zps u8, dst s8; sums in f32
         src f32, scales f32, zps s32, dst s8; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/dynamic_quantize.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/dynamic_quantize.md.
     """
     return OPERATION.call((src, scales, zps), (qtype, axis, dtype), out, threads, specialize)

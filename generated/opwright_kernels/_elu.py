@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     alpha: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     alpha = rules.real("alpha", alpha, minimum=0)
     rank = 0
@@ -109,13 +109,13 @@ def elu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative alpha * (exp(src) - 1).
+    """Every element; negative ones become alpha * (exp(src) - 1).
 
     Inputs:
         src: The numbers. Shape: (X).
 
     Attributes:
-        alpha: Where the curve ends on the left. A number, >= 0.
+        alpha: Minus the limit on the negative side. A number, >= 0.
 
     Returns:
         dst: The results. Shape: (X).
@@ -128,8 +128,8 @@ def elu(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/elu.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/elu.md.
     """
     return OPERATION.call((src,), (alpha,), out, threads, specialize)

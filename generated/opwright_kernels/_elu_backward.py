@@ -29,7 +29,7 @@ def resolve(
     alpha: Any,
     use_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     use_dst = _axes.truth("use_dst", use_dst)
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     alpha = rules.real("alpha", alpha, minimum=0)
@@ -124,18 +124,18 @@ def elu_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Elu in its src.
+    """The gradient of Elu with respect to its src.
 
     Inputs:
-        src: What Elu read, or where use_dst says so what it gave. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        src: The input of Elu, or its output if use_dst is true. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
         alpha: That of Elu. A number, >= 0.
         use_dst: Whether src holds what the operation gave. True or False.
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -145,8 +145,8 @@ def elu_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/elu_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/elu_backward.md.
     """
     return OPERATION.call((src, diff_dst), (alpha, use_dst), out, threads, specialize)

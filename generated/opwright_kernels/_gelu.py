@@ -33,7 +33,7 @@ def resolve(
     src: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
@@ -121,13 +121,14 @@ def gelu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell times the share of normal numbers below it.
+    """Every element times the normal distribution function of it.
 
     Inputs:
         src: The numbers. Shape: (X).
 
     Attributes:
-        mode: The normal distribution by the error function, or nearly so by tanh. "gelu_erf" or "gelu_tanh".
+        mode: The normal distribution by the error function, or approximately by tanh. "gelu_erf" or
+            "gelu_tanh".
 
     Returns:
         dst: The results. Shape: (X).
@@ -140,8 +141,8 @@ def gelu(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/gelu.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/gelu.md.
     """
     return OPERATION.call((src,), (mode,), out, threads, specialize)

@@ -34,7 +34,7 @@ def resolve(
     diff_dst: Any,
     mode: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
@@ -157,17 +157,18 @@ def gelu_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of GELU in its src.
+    """The gradient of GELU with respect to its src.
 
     Inputs:
         src: What GELU read. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        mode: The normal distribution by the error function, or nearly so by tanh. "gelu_erf" or "gelu_tanh".
+        mode: The normal distribution by the error function, or approximately by tanh. "gelu_erf" or
+            "gelu_tanh".
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -177,8 +178,8 @@ def gelu_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
-    Raises SpecError where the call breaks a rule, before anything is written: docs/gelu_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
+    Raises SpecError if the call breaks a rule, before anything is written: docs/gelu_backward.md.
     """
     return OPERATION.call((src, diff_dst), (mode,), out, threads, specialize)

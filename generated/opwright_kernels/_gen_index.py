@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
@@ -119,7 +119,7 @@ def gen_index(
     """The place of every cell along an axis.
 
     Inputs:
-        src: An array of which only the shape counts. Shape: (B, C, A).
+        src: An array of which only the shape is used. Shape: (B, C, A).
 
     Attributes:
         axis: The axis that is counted. An integer.
@@ -135,8 +135,8 @@ def gen_index(
         src bf16, dst s32; sums in s64
         src f16, dst s32; sums in s64
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/gen_index.md.
     """
     return OPERATION.call((src,), (axis,), out, threads, specialize)

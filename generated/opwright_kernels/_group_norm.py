@@ -71,7 +71,7 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -277,7 +277,7 @@ def group_norm(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Groups of channels of every sample moved to mean 0 and variance 1, scaled and shifted.
+    """Groups of channels of every sample normalised to mean 0 and variance 1, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
@@ -285,7 +285,7 @@ def group_norm(
         beta (only where use_affine): The shift of each channel. Shape: (C).
 
     Attributes:
-        groups: How many groups the channels are split into. An integer, >= 1.
+        groups: The number of groups of channels. An integer, >= 1.
         keep_stats: Whether mean and variance are returned. True or False.
         use_affine: Whether rows are scaled and shifted. True or False.
         epsilon: Added to the variance. A number.
@@ -305,9 +305,9 @@ def group_norm(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, dst f16, mean f32, variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/group_norm.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/group_norm.md.
     """
     return OPERATION.call(
         (src, gamma, beta), (groups, keep_stats, use_affine, epsilon, data_format), out, threads, specialize

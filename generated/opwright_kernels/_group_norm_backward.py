@@ -61,7 +61,7 @@ def resolve(
     epsilon: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -356,22 +356,22 @@ def group_norm_backward(
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
-        diff_dst: The gradient in dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
         gamma (only where use_affine): The scale of each channel. Shape: (C).
-        diff_mean (only where keep_stats): The gradient in mean. Shape: (N, G).
-        diff_variance (only where keep_stats): The gradient in variance. Shape: (N, G).
+        diff_mean (only where keep_stats): The gradient with respect to mean. Shape: (N, G).
+        diff_variance (only where keep_stats): The gradient with respect to variance. Shape: (N, G).
 
     Attributes:
-        groups: How many groups the channels are split into. An integer, >= 1.
+        groups: The number of groups of channels. An integer, >= 1.
         keep_stats: Whether mean and variance are returned. True or False.
         use_affine: Whether rows are scaled and shifted. True or False.
         epsilon: Added to the variance. A number.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
-        diff_gamma (only where use_affine): The gradient in gamma. Shape: (C).
-        diff_beta (only where use_affine): The gradient in beta. Shape: (C).
+        diff_src: The gradient with respect to src. Shape: (N, C, X) as NCX or (N, X, C) as NXC.
+        diff_gamma (only where use_affine): The gradient with respect to gamma. Shape: (C).
+        diff_beta (only where use_affine): The gradient with respect to beta. Shape: (C).
 
     Sizes:
         N batch, C channels, X space.
@@ -380,9 +380,9 @@ def group_norm_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/group_norm_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/group_norm_backward.md.
     """
     return OPERATION.call(
         (src, diff_dst, gamma, diff_mean, diff_variance),

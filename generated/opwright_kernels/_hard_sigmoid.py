@@ -28,7 +28,7 @@ def resolve(
     alpha: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     alpha = rules.real("alpha", alpha)
     beta = rules.real("beta", beta)
@@ -119,7 +119,7 @@ def hard_sigmoid(
 
     Attributes:
         alpha: The slope of the line. A number.
-        beta: Where the line meets 0. A number.
+        beta: The offset of the line. A number.
 
     Returns:
         dst: The results. Shape: (X).
@@ -132,8 +132,8 @@ def hard_sigmoid(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/hard_sigmoid.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/hard_sigmoid.md.
     """
     return OPERATION.call((src,), (alpha, beta), out, threads, specialize)

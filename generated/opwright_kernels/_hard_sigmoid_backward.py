@@ -29,7 +29,7 @@ def resolve(
     alpha: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     alpha = rules.real("alpha", alpha)
     beta = rules.real("beta", beta)
@@ -123,18 +123,18 @@ def hard_sigmoid_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of HardSigmoid in its src.
+    """The gradient of HardSigmoid with respect to its src.
 
     Inputs:
-        src: What HardSigmoid read. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        src: The input of HardSigmoid. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
         alpha: The slope of the line. A number.
-        beta: Where the line meets 0. A number.
+        beta: The offset of the line. A number.
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -144,9 +144,9 @@ def hard_sigmoid_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written:
     docs/hard_sigmoid_backward.md.
     """
     return OPERATION.call((src, diff_dst), (alpha, beta), out, threads, specialize)

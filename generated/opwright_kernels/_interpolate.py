@@ -48,7 +48,7 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
@@ -241,7 +241,7 @@ def interpolate(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The spatial axes of an array stretched or shrunk to given extents.
+    """The spatial axes of an array resized to given extents.
 
     Inputs:
         src: The numbers. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
@@ -251,8 +251,8 @@ def interpolate(
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
-        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
+        extents: The spatial extents of dst; 0 if scales give them. Integers, >= 0.
+        scales: The scale factors of dst, if extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
@@ -266,8 +266,8 @@ def interpolate(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/interpolate.md.
     """
     return OPERATION.call(

@@ -49,7 +49,7 @@ def resolve(
     scales: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     coordinate_transformation_mode = rules.word(
         "coordinate_transformation_mode", coordinate_transformation_mode, WORDS["coordinate_transformation_mode"]
@@ -280,23 +280,24 @@ def interpolate_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Interpolate in its src.
+    """The gradient of Interpolate with respect to its src.
 
     Inputs:
-        src: What Interpolate read, of which only the shape counts. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
-        diff_dst: The gradient in dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
+        src: The input of Interpolate, of which only the shape is used. Shape: (N, C, I) as NCX or (N, I, C) as
+            NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
 
     Attributes:
         mode: Whether the nearest cell is taken or those around are blended. "nearest", "linear", "bilinear" or
             "trilinear".
         coordinate_transformation_mode: Whether the edges of the outermost cells coincide or their middles.
             "half_pixel" or "align_corners".
-        extents: The spatial extents of dst; 0 where scales give them. Integers, >= 0.
-        scales: How many times as large dst is, where extents are not given. Numbers, >= 0.
+        extents: The spatial extents of dst; 0 if scales give them. Integers, >= 0.
+        scales: The scale factors of dst, if extents are not given. Numbers, >= 0.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        diff_src: The gradient with respect to src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
 
     Sizes:
         N batch, C channels, I src_spatial, O dst_spatial.
@@ -306,8 +307,8 @@ def interpolate_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/interpolate_backward.md.
     """
     return OPERATION.call(

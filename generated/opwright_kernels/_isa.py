@@ -98,7 +98,7 @@ ISAS: tuple[Isa, ...] = (
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """The CPU's feature flags; none where /proc/cpuinfo does not tell them."""
+    """The CPU's feature flags; none if /proc/cpuinfo does not list them."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             for line in lines:
@@ -124,13 +124,13 @@ def allowed() -> tuple[Isa, ...]:
 
 
 def usable(isas: Iterable[Isa]) -> list[Isa]:
-    """Those of some rows that this CPU has and OPWRIGHT_ISA allows, the best one first."""
+    """The instruction sets of some rows that this CPU has and OPWRIGHT_ISA allows, the best one first."""
     among = tuple(isas)
     return [isa for isa in allowed() if isa in among and isa.needs <= cpu_flags()]
 
 
 def why_not(isa: Isa) -> str:
-    """What keeps a row from being usable; empty where nothing does."""
+    """Why an instruction set is not usable; empty if it is."""
     missing = sorted(isa.needs - cpu_flags())
     if missing:
         return f"this CPU lacks {', '.join(missing)}"

@@ -61,7 +61,7 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     keep_stats = _axes.truth("keep_stats", keep_stats)
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma, "beta": beta}, {})
@@ -276,7 +276,7 @@ def layer_norm(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Rows moved to mean 0 and variance 1, scaled and shifted.
+    """Rows normalised to mean 0 and variance 1, scaled and shifted.
 
     Inputs:
         src: The numbers. Shape: (B, C).
@@ -303,9 +303,9 @@ def layer_norm(
         all bf16; sums in f32
         src f16, gamma f32, beta f32, dst f16, mean f32, variance f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/layer_norm.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/layer_norm.md.
     """
     return OPERATION.call(
         (src, gamma, beta), (keep_stats, begin_norm_axis, use_affine, epsilon), out, threads, specialize

@@ -75,7 +75,7 @@ def resolve(
     use_affine: Any,
     epsilon: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     use_affine = _axes.truth("use_affine", use_affine)
     row = _axes.dtype_row(
         ROWS, {"src": src, "diff_dst": diff_dst, "mean": mean, "variance": variance, "gamma": gamma, "beta": beta}, {}
@@ -288,8 +288,8 @@ def layer_norm_backward(
     """The gradients of LayerNorm.
 
     Inputs:
-        src: What was normalised. Shape: (B, C).
-        diff_dst: The gradient in dst. Shape: (B, C).
+        src: The normalised input. Shape: (B, C).
+        diff_dst: The gradient with respect to dst. Shape: (B, C).
         mean: The mean of each row. Shape: (B).
         variance: The variance of each row. Shape: (B).
         gamma (only where use_affine): The scale. Shape: (C).
@@ -301,9 +301,9 @@ def layer_norm_backward(
         epsilon: Added to the variance. A number.
 
     Returns:
-        diff_src: The gradient in src. Shape: (B, C).
-        diff_gamma (only where use_affine): The gradient in gamma. Shape: (C).
-        diff_beta (only where use_affine): The gradient in beta. Shape: (C).
+        diff_src: The gradient with respect to src. Shape: (B, C).
+        diff_gamma (only where use_affine): The gradient with respect to gamma. Shape: (C).
+        diff_beta (only where use_affine): The gradient with respect to beta. Shape: (C).
 
     Sizes:
         B rows, C cells.
@@ -316,9 +316,9 @@ def layer_norm_backward(
         src f16, diff_dst f16, mean f32, variance f32, gamma f32, beta f32, diff_src f16, diff_gamma f32,
             diff_beta f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/layer_norm_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/layer_norm_backward.md.
     """
     return OPERATION.call(
         (src, diff_dst, mean, variance, gamma, beta), (begin_norm_axis, use_affine, epsilon), out, threads, specialize

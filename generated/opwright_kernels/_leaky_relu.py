@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     alpha: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     alpha = rules.real("alpha", alpha)
     rank = 0
@@ -103,7 +103,7 @@ def leaky_relu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative alpha times as much.
+    """Every element; negative ones are multiplied by alpha.
 
     Inputs:
         src: The numbers. Shape: (X).
@@ -122,8 +122,8 @@ def leaky_relu(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/leaky_relu.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/leaky_relu.md.
     """
     return OPERATION.call((src,), (alpha,), out, threads, specialize)

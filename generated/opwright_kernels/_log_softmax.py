@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     axis = rules.integer("axis", axis)
     rank = 0
@@ -146,7 +146,7 @@ def log_softmax(
         src: The numbers. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
+        axis: The axis of the operation. An integer.
 
     Returns:
         dst: The logarithms of their shares. Shape: (B, C, A).
@@ -159,8 +159,8 @@ def log_softmax(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/log_softmax.md.
     """
     return OPERATION.call((src,), (axis,), out, threads, specialize)

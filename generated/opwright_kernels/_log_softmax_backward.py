@@ -28,7 +28,7 @@ def resolve(
     dst: Any,
     axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst, "dst": dst}, {})
     axis = rules.integer("axis", axis)
     rank = 0
@@ -143,17 +143,17 @@ def log_softmax_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of LogSoftmax in its src.
+    """The gradient of LogSoftmax with respect to its src.
 
     Inputs:
-        diff_dst: The gradient in dst. Shape: (B, C, A).
-        dst: What LogSoftmax gave. Shape: (B, C, A).
+        diff_dst: The gradient with respect to dst. Shape: (B, C, A).
+        dst: The output of LogSoftmax. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
+        axis: The axis of the operation. An integer.
 
     Returns:
-        diff_src: The gradient in src. Shape: (B, C, A).
+        diff_src: The gradient with respect to src. Shape: (B, C, A).
 
     Sizes:
         B before, C classes, A after.
@@ -163,8 +163,8 @@ def log_softmax_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/log_softmax_backward.md.
     """
     return OPERATION.call((diff_dst, dst), (axis,), out, threads, specialize)

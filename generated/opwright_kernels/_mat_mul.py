@@ -49,7 +49,7 @@ def resolve(
     accumulation_mode: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     transpose_a = _axes.truth("transpose_a", transpose_a)
     transpose_b = _axes.truth("transpose_b", transpose_b)
     accumulation_mode = rules.word("accumulation_mode", accumulation_mode, WORDS["accumulation_mode"])
@@ -242,7 +242,7 @@ def mat_mul(
         transpose_b: Whether the last two axes of weights are exchanged. True or False.
         accumulation_mode: How exact sums have to be at least. "strict", "relaxed", "any", "f32", "s32" or
             "f16".
-        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
+        dtype: The data type of dst; that of src by default. "f32", "bf16" or "f16".
 
     Returns:
         dst: The product. Shape: (B, M, N), or without M or N.
@@ -257,8 +257,8 @@ def mat_mul(
         src f16, weights f16, bias f16, dst f32; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/mat_mul.md.
     """
     return OPERATION.call(

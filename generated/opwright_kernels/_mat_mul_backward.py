@@ -51,7 +51,7 @@ def resolve(
     transpose_a: Any,
     transpose_b: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     transpose_a = _axes.truth("transpose_a", transpose_a)
     transpose_b = _axes.truth("transpose_b", transpose_b)
     row = _axes.dtype_row(ROWS, {"src": src, "weights": weights, "diff_dst": diff_dst, "bias": bias}, {})
@@ -396,7 +396,7 @@ def mat_mul_backward(
     Inputs:
         src: The left factor. Shape: (B, M, K) as false or (B, K, M) as true, or without M.
         weights: The right factor. Shape: (B, K, N) as false or (B, N, K) as true, or without N.
-        diff_dst: The gradient in dst. Shape: (B, M, N), or without M or N.
+        diff_dst: The gradient with respect to dst. Shape: (B, M, N), or without M or N.
         bias (optional): Added to every row. Shape: (N).
 
     Attributes:
@@ -404,9 +404,9 @@ def mat_mul_backward(
         transpose_b: Whether the last two axes of weights are exchanged. True or False.
 
     Returns:
-        diff_src: The gradient in src. Shape: that of src.
-        diff_weights: The gradient in weights. Shape: that of weights.
-        diff_bias: The gradient in bias. Shape: that of bias.
+        diff_src: The gradient with respect to src. Shape: that of src.
+        diff_weights: The gradient with respect to weights. Shape: that of weights.
+        diff_bias: The gradient with respect to bias. Shape: that of bias.
 
     Sizes:
         B stack, M rows, N columns, K depth.
@@ -415,8 +415,8 @@ def mat_mul_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/mat_mul_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/mat_mul_backward.md.
     """
     return OPERATION.call((src, weights, diff_dst, bias), (transpose_a, transpose_b), out, threads, specialize)

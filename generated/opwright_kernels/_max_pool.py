@@ -60,7 +60,7 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     rounding_type = rules.word("rounding_type", rounding_type, WORDS["rounding_type"])
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
@@ -241,7 +241,7 @@ def max_pool(
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, >= 0.
         kernel: The extents of the window. Integers, >= 1.
         rounding_type: How the extents of dst are rounded. "floor" or "ceil".
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         dilations: The distance between neighbouring taps of the kernel. Integers, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
@@ -257,8 +257,8 @@ def max_pool(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/max_pool.md.
     """
     return OPERATION.call(

@@ -56,7 +56,7 @@ def resolve(
     dilations: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     auto_pad = rules.word("auto_pad", auto_pad, WORDS["auto_pad"])
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
@@ -264,11 +264,11 @@ def max_pool_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of MaxPool in its src.
+    """The gradient of MaxPool with respect to its src.
 
     Inputs:
         src: What MaxPool read. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
-        diff_dst: The gradient in dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, O) as NCX or (N, O, C) as NXC.
 
     Attributes:
         strides: How far the kernel moves on the big tensor from one cell of the small tensor to the next.
@@ -277,13 +277,13 @@ def max_pool_backward(
             0.
         pads_end: Cells of padding after the last cell of each spatial axis of the big tensor. Integers, >= 0.
         kernel: The extents of the window. Integers, >= 1.
-        auto_pad: Where the padding comes from; pads_begin and pads_end are ignored in value unless it is none.
+        auto_pad: The source of the padding; pads_begin and pads_end are ignored in value unless it is none.
             "none", "same_upper", "same_lower" or "valid".
         dilations: The distance between neighbouring taps of the kernel. Integers, >= 1.
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        diff_src: The gradient with respect to src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
 
     Sizes:
         N batch, C channels, I src_spatial, O dst_spatial.
@@ -293,8 +293,8 @@ def max_pool_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/max_pool_backward.md.
     """
     return OPERATION.call(

@@ -34,7 +34,7 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
     row = _axes.dtype_row(ROWS, {"src_0": src_0, "src_1": src_1}, {})
     rank = 0
@@ -132,8 +132,7 @@ def minimum(
         src_1: The right side. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
         dst: The lesser cells. Shape: (X).
@@ -146,8 +145,8 @@ def minimum(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/minimum.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src_0 or src_1, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/minimum.md.
     """
     return OPERATION.call((src_0, src_1), (auto_broadcast,), out, threads, specialize)

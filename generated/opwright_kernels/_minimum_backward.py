@@ -40,7 +40,7 @@ def resolve(
     diff_dst: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
     row = _axes.dtype_row(ROWS, {"src_0": src_0, "src_1": src_1, "diff_dst": diff_dst}, {})
     rank = 0
@@ -222,20 +222,19 @@ def minimum_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Minimum in its src_0 and src_1.
+    """The gradient of Minimum with respect to its src_0 and src_1.
 
     Inputs:
         src_0: The left side. Shape: (X).
         src_1: The right side. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
-        diff_src_0: The gradient in src_0. Shape: that of src_0.
-        diff_src_1: The gradient in src_1. Shape: that of src_1.
+        diff_src_0: The gradient with respect to src_0. Shape: that of src_0.
+        diff_src_1: The gradient with respect to src_1. Shape: that of src_1.
 
     Sizes:
         X cells.
@@ -244,8 +243,8 @@ def minimum_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/minimum_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/minimum_backward.md.
     """
     return OPERATION.call((src_0, src_1, diff_dst), (auto_broadcast,), out, threads, specialize)

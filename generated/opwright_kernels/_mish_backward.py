@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     diff_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
 
@@ -117,14 +117,14 @@ def mish_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Mish in its src.
+    """The gradient of Mish with respect to its src.
 
     Inputs:
-        src: What Mish read. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        src: The input of Mish. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -134,8 +134,8 @@ def mish_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/mish_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/mish_backward.md.
     """
     return OPERATION.call((src, diff_dst), (), out, threads, specialize)

@@ -38,7 +38,7 @@ def resolve(
     data_format: Any,
     per_channel_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     per_channel_broadcast = _axes.truth("per_channel_broadcast", per_channel_broadcast)
     row = _axes.dtype_row(ROWS, {"src": src, "slope": slope}, {})
@@ -210,7 +210,7 @@ def prelu(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Every cell, or where it is negative a slope times as much.
+    """Every element; negative ones are multiplied by a slope.
 
     Inputs:
         src: The numbers. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
@@ -218,8 +218,7 @@ def prelu(
 
     Attributes:
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
-        per_channel_broadcast: Where slope has one axis, which one that is; it has all of them here. True or
-            False.
+        per_channel_broadcast: The axis of a slope with one axis; here slope has all axes. True or False.
 
     Returns:
         dst: The results. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
@@ -232,8 +231,8 @@ def prelu(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/prelu.md.
     """
     return OPERATION.call((src, slope), (data_format, per_channel_broadcast), out, threads, specialize)

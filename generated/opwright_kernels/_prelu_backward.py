@@ -38,7 +38,7 @@ def resolve(
     diff_dst: Any,
     data_format: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     data_format = rules.word("data_format", data_format, WORDS["data_format"])
     row = _axes.dtype_row(ROWS, {"src": src, "slope": slope, "diff_dst": diff_dst}, {})
 
@@ -237,14 +237,14 @@ def prelu_backward(
     Inputs:
         src: What PReLU read. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
         slope: The slopes. Shape: (SN, SC, SI) as NCX or (SN, SI, SC) as NXC.
-        diff_dst: The gradient in dst. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        diff_dst: The gradient with respect to dst. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
 
     Attributes:
         data_format: The order of the axes of the data tensors. "NCX" or "NXC".
 
     Returns:
-        diff_src: The gradient in src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
-        diff_slope: The gradient in slope. Shape: (SN, SC, SI) as NCX or (SN, SI, SC) as NXC.
+        diff_src: The gradient with respect to src. Shape: (N, C, I) as NCX or (N, I, C) as NXC.
+        diff_slope: The gradient with respect to slope. Shape: (SN, SC, SI) as NCX or (SN, SI, SC) as NXC.
 
     Sizes:
         N batch, C channels, I src_spatial, SN slope_batch, SC slope_channels, SI slope_spatial.
@@ -254,8 +254,8 @@ def prelu_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/prelu_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/prelu_backward.md.
     """
     return OPERATION.call((src, slope, diff_dst), (data_format,), out, threads, specialize)

@@ -42,7 +42,7 @@ def resolve(
     zps: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     qtype = rules.word("qtype", qtype, WORDS["qtype"])
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], 'u8')
     row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
@@ -161,7 +161,7 @@ def quantize(
         qtype: Whether there is one scale or one per channel. "per_tensor" or "per_channel".
         axis: The axis of the channels. An integer.
         scales: The scale of each channel or of all. Numbers, one for each of C, or one for all.
-        zps: What stands for 0 in each channel or in all. Integers, one for each of C, or one for all.
+        zps: The zero point of each channel or of all. Integers, one for each of C, or one for all.
         dtype: The data type of dst, unless out says it. "u8", "s8", "f8_e4m3" or "f8_e5m2".
 
     Returns:
@@ -176,8 +176,8 @@ def quantize(
         src f32, dst f8_e4m3; sums in f32
         src f32, dst f8_e5m2; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/quantize.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/quantize.md.
     """
     return OPERATION.call((src,), (qtype, axis, scales, zps, dtype), out, threads, specialize)

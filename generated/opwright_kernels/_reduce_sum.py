@@ -31,7 +31,7 @@ def resolve(
     axes: Any,
     keep_dims: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     keep_dims = _axes.truth("keep_dims", keep_dims)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
@@ -144,8 +144,8 @@ def reduce_sum(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/reduce_sum.md.
     """
     return OPERATION.call((src,), (axes, keep_dims), out, threads, specialize)

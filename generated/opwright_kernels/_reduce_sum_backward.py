@@ -31,7 +31,7 @@ def resolve(
     axes: Any,
     keep_dims: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     keep_dims = _axes.truth("keep_dims", keep_dims)
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
@@ -136,18 +136,18 @@ def reduce_sum_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of ReduceSum in its src.
+    """The gradient of ReduceSum with respect to its src.
 
     Inputs:
         src: The numbers. Shape: (K, R).
-        diff_dst: The gradient in dst. Shape: (K) as false or (K, ones(R)) as true.
+        diff_dst: The gradient with respect to dst. Shape: (K) as false or (K, ones(R)) as true.
 
     Attributes:
         axes: The axes that are reduced. Integers.
         keep_dims: Whether they stay with one cell each. True or False.
 
     Returns:
-        diff_src: The gradient in src. Shape: (K, R).
+        diff_src: The gradient with respect to src. Shape: (K, R).
 
     Sizes:
         K kept, R reduced.
@@ -156,8 +156,8 @@ def reduce_sum_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/reduce_sum_backward.md.
     """
     return OPERATION.call((src, diff_dst), (axes, keep_dims), out, threads, specialize)

@@ -28,7 +28,7 @@ def resolve(
     diff_dst: Any,
     use_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     use_dst = _axes.truth("use_dst", use_dst)
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
@@ -118,17 +118,17 @@ def relu_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of ReLU in its src.
+    """The gradient of ReLU with respect to its src.
 
     Inputs:
-        src: What ReLU read, or where use_dst says so what it gave. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        src: The input of ReLU, or its output if use_dst is true. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
         use_dst: Whether src holds what the operation gave. True or False.
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -138,8 +138,8 @@ def relu_backward(
         all f16; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written: docs/relu_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/relu_backward.md.
     """
     return OPERATION.call((src, diff_dst), (use_dst,), out, threads, specialize)

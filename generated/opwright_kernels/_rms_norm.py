@@ -31,7 +31,7 @@ def resolve(
     epsilon: Any,
     begin_norm_axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "gamma": gamma}, {})
     epsilon = rules.real("epsilon", epsilon)
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)
@@ -173,8 +173,8 @@ def rms_norm(
         src f16, gamma f32, dst f16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/rms_norm.md.
     """
     return OPERATION.call((src, gamma), (epsilon, begin_norm_axis), out, threads, specialize)

@@ -29,7 +29,7 @@ def resolve(
     epsilon: Any,
     begin_norm_axis: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst, "gamma": gamma}, {})
     epsilon = rules.real("epsilon", epsilon)
     begin_norm_axis = rules.integer("begin_norm_axis", begin_norm_axis)
@@ -226,11 +226,11 @@ def rms_norm_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of RMSNorm in its src and gamma.
+    """The gradient of RMSNorm with respect to its src and gamma.
 
     Inputs:
         src: The numbers. Shape: (B, C).
-        diff_dst: The gradient in dst. Shape: (B, C).
+        diff_dst: The gradient with respect to dst. Shape: (B, C).
         gamma (optional): The scale. Shape: (C).
 
     Attributes:
@@ -238,8 +238,8 @@ def rms_norm_backward(
         begin_norm_axis: The first axis that is normalised. An integer.
 
     Returns:
-        diff_src: The gradient in src. Shape: (B, C).
-        diff_gamma: The gradient in gamma. Shape: that of gamma.
+        diff_src: The gradient with respect to src. Shape: (B, C).
+        diff_gamma: The gradient with respect to gamma. Shape: that of gamma.
 
     Sizes:
         B rows, C cells.
@@ -248,8 +248,8 @@ def rms_norm_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/rms_norm_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/rms_norm_backward.md.
     """
     return OPERATION.call((src, diff_dst, gamma), (epsilon, begin_norm_axis), out, threads, specialize)

@@ -35,7 +35,7 @@ def resolve(
     src_1: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
     row = _axes.dtype_row(ROWS, {"cond": cond, "src_0": src_0, "src_1": src_1}, {})
     rank = 0
@@ -136,7 +136,7 @@ def select(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """Cells of one array or of another, as a third one says.
+    """Elements of one array or of another, selected by a third one.
 
     Inputs:
         cond: Which cells come from src_0. Shape: (X).
@@ -144,8 +144,7 @@ def select(
         src_1: Cells where it does not. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
         dst: The cells that were chosen. Shape: (X).
@@ -158,8 +157,8 @@ def select(
         cond boolean, src_0 bf16, src_1 bf16, dst bf16; sums in f32
         cond boolean, src_0 f16, src_1 f16, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, cond, src_0 or src_1, if dtype, shape and
-    strides agree. Raises SpecError where the call breaks a rule, before anything is written: docs/select.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, cond, src_0 or src_1, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/select.md.
     """
     return OPERATION.call((cond, src_0, src_1), (auto_broadcast,), out, threads, specialize)

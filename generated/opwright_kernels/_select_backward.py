@@ -49,7 +49,7 @@ def resolve(
     diff_dst: Any,
     auto_broadcast: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     auto_broadcast = rules.word("auto_broadcast", auto_broadcast, WORDS["auto_broadcast"])
     row = _axes.dtype_row(ROWS, {"cond": cond, "src_0": src_0, "src_1": src_1, "diff_dst": diff_dst}, {})
     rank = 0
@@ -235,21 +235,20 @@ def select_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of Select in its src_0 and src_1.
+    """The gradient of Select with respect to its src_0 and src_1.
 
     Inputs:
         cond: Which cells come from src_0. Shape: (X).
         src_0: Cells where cond holds. Shape: (X).
         src_1: Cells where it does not. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
-        auto_broadcast: Whether inputs are stretched to each other as NumPy does it, or must have the same
-            shape. "none" or "numpy".
+        auto_broadcast: Whether inputs broadcast as in NumPy, or must have the same shape. "none" or "numpy".
 
     Returns:
-        diff_src_0: The gradient in src_0. Shape: that of src_0.
-        diff_src_1: The gradient in src_1. Shape: that of src_1.
+        diff_src_0: The gradient with respect to src_0. Shape: that of src_0.
+        diff_src_1: The gradient with respect to src_1. Shape: that of src_1.
 
     Sizes:
         X cells.
@@ -258,8 +257,8 @@ def select_backward(
         cond boolean, src_0 f32, src_1 f32, diff_dst f32, diff_src_0 f32, diff_src_1 f32; sums in f32
         cond boolean, src_0 bf16, src_1 bf16, diff_dst bf16, diff_src_0 bf16, diff_src_1 bf16; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/select_backward.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/select_backward.md.
     """
     return OPERATION.call((cond, src_0, src_1, diff_dst), (auto_broadcast,), out, threads, specialize)

@@ -44,7 +44,7 @@ def resolve(
     keep_stats: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     mode = rules.word("mode", mode, WORDS["mode"])
     keep_stats = _axes.truth("keep_stats", keep_stats)
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(src))
@@ -201,16 +201,16 @@ def soft_max(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The exponentials of the cells of an axis, over their sum.
+    """The exponentials of the elements of an axis, divided by their sum.
 
     Inputs:
         src: The numbers. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
-        mode: What becomes of an axis on which all cells are -inf; NaN or 0. "none" or "inf_as_zero".
+        axis: The axis of the operation. An integer.
+        mode: The result (NaN or 0) for an axis of only -inf. "none" or "inf_as_zero".
         keep_stats: Whether stats is returned. True or False.
-        dtype: The data type of dst; that of src unless this or out says another. "f32", "bf16" or "f16".
+        dtype: The data type of dst; that of src by default. "f32", "bf16" or "f16".
 
     Returns:
         dst: Their shares. Shape: (B, C, A).
@@ -228,8 +228,8 @@ def soft_max(
         src f16, dst f32, stats f32; sums in f32
         src f16, dst f16, stats f32; sums in f32
 
-    Writes into `out`, a tuple of arrays, one per output, and returns it where it is given. `threads` (>= 1)
-    changes no bit of the result, `specialize` nothing at all. Raises SpecError where the call breaks a rule,
-    before anything is written: docs/soft_max.md.
+    Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
+    changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
+    anything is written: docs/soft_max.md.
     """
     return OPERATION.call((src,), (axis, mode, keep_stats, dtype), out, threads, specialize)

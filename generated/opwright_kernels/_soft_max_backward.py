@@ -37,7 +37,7 @@ def resolve(
     axis: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(diff_dst))
     row = _axes.dtype_row(ROWS, {"diff_dst": diff_dst, "dst": dst}, {"diff_src": ("dtype", _axes.DTYPE_OF[dtype])})
     axis = rules.integer("axis", axis)
@@ -156,19 +156,18 @@ def soft_max_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of SoftMax in its src.
+    """The gradient of SoftMax with respect to its src.
 
     Inputs:
-        diff_dst: The gradient in dst. Shape: (B, C, A).
+        diff_dst: The gradient with respect to dst. Shape: (B, C, A).
         dst: What SoftMax gave. Shape: (B, C, A).
 
     Attributes:
-        axis: The axis that is worked on. An integer.
-        dtype: The data type of diff_src; that of diff_dst unless this or out says another. "f32", "bf16" or
-            "f16".
+        axis: The axis of the operation. An integer.
+        dtype: The data type of diff_src; that of diff_dst by default. "f32", "bf16" or "f16".
 
     Returns:
-        diff_src: The gradient in src. Shape: (B, C, A).
+        diff_src: The gradient with respect to src. Shape: (B, C, A).
 
     Sizes:
         B before, C classes, A after.
@@ -180,8 +179,8 @@ def soft_max_backward(
         diff_dst f16, dst f16, diff_src f32; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/soft_max_backward.md.
     """
     return OPERATION.call((diff_dst, dst), (axis, dtype), out, threads, specialize)

@@ -27,7 +27,7 @@ def resolve(
     src: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     beta = rules.real("beta", beta)
     rank = 0
@@ -110,7 +110,7 @@ def soft_plus(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """A smooth ramp, the logarithm of 1 + exp(beta * src) over beta.
+    """A smooth ramp, which is the logarithm of 1 + exp(beta * src) divided by beta.
 
     Inputs:
         src: The numbers. Shape: (X).
@@ -129,8 +129,8 @@ def soft_plus(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/soft_plus.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/soft_plus.md.
     """
     return OPERATION.call((src,), (beta,), out, threads, specialize)

@@ -28,7 +28,7 @@ def resolve(
     diff_dst: Any,
     beta: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     beta = rules.real("beta", beta)
     rank = 0
@@ -126,17 +126,17 @@ def soft_plus_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of SoftPlus in its src.
+    """The gradient of SoftPlus with respect to its src.
 
     Inputs:
-        src: What SoftPlus read. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        src: The input of SoftPlus. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Attributes:
         beta: That of SoftPlus. A number.
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -146,9 +146,8 @@ def soft_plus_backward(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
-    agree. Raises SpecError where the call breaks a rule, before anything is written:
-    docs/soft_plus_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src or diff_dst, if dtype, shape and strides
+    agree. Raises SpecError if the call breaks a rule, before anything is written: docs/soft_plus_backward.md.
     """
     return OPERATION.call((src, diff_dst), (beta,), out, threads, specialize)

@@ -28,7 +28,7 @@ def resolve(
     shape: Any,
     special_zero: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     special_zero = _axes.truth("special_zero", special_zero)
     row = _axes.dtype_row(ROWS, {"src": src}, {})
     rank = 0
@@ -117,9 +117,9 @@ def static_reshape(
         src: The cells. Shape: (X).
 
     Attributes:
-        shape: The shape of dst. Integers, the extents of target; -1 for what is left of source, 0 for its
-            extent at that place where special_zero.
-        special_zero: Whether 0 is the extent of src at its place, and no extent of 0. True or False.
+        shape: The shape of dst. Integers, the extents of target; -1 for the rest of source, 0 for its extent at
+            that position if special_zero.
+        special_zero: Whether an entry of 0 means the extent of src at its position. True or False.
 
     Returns:
         dst: The same cells. Shape: (Y).
@@ -132,8 +132,8 @@ def static_reshape(
         all bf16; sums in f32
         all f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/static_reshape.md.
     """
     return OPERATION.call((src,), (shape, special_zero), out, threads, specialize)

@@ -26,7 +26,7 @@ def resolve(
     src: Any,
     diff_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
 
@@ -119,14 +119,14 @@ def static_reshape_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of StaticReshape in its src.
+    """The gradient of StaticReshape with respect to its src.
 
     Inputs:
         src: The cells. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (Y).
+        diff_dst: The gradient with respect to dst. Shape: (Y).
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X source, Y target.
@@ -135,8 +135,8 @@ def static_reshape_backward(
         all f32; sums in f32
         all bf16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. Raises SpecError where the call breaks a rule, before anything is written:
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
     docs/static_reshape_backward.md.
     """
     return OPERATION.call((src, diff_dst), (), out, threads, specialize)

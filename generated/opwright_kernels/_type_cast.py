@@ -34,7 +34,7 @@ def resolve(
     src: Any,
     dtype: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], None)
     row = _axes.dtype_row(ROWS, {"src": src}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
     rank = 0
@@ -130,8 +130,8 @@ def type_cast(
         src f32, dst bf16; sums in f32
         src f32, dst f16; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
-    SpecError where the call breaks a rule, before anything is written: docs/type_cast.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/type_cast.md.
     """
     return OPERATION.call((src,), (dtype,), out, threads, specialize)

@@ -28,7 +28,7 @@ def resolve(
     src: Any,
     diff_dst: Any,
 ) -> Steps:
-    """Understand a call, or refuse it by the first rule that it breaks."""
+    """Resolve a call, or refuse it by the first rule that it breaks."""
     row = _axes.dtype_row(ROWS, {"src": src, "diff_dst": diff_dst}, {})
     rank = 0
 
@@ -111,14 +111,14 @@ def type_cast_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of TypeCast in its src.
+    """The gradient of TypeCast with respect to its src.
 
     Inputs:
         src: The numbers. Shape: (X).
-        diff_dst: The gradient in dst. Shape: (X).
+        diff_dst: The gradient with respect to dst. Shape: (X).
 
     Returns:
-        diff_src: The gradient in src. Shape: (X).
+        diff_src: The gradient with respect to src. Shape: (X).
 
     Sizes:
         X cells.
@@ -129,8 +129,8 @@ def type_cast_backward(
         src f32, diff_dst bf16, diff_src f32; sums in f32
         src f32, diff_dst f16, diff_src f32; sums in f32
 
-    Writes into `out`, and returns it where it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` nothing at all. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
-    Raises SpecError where the call breaks a rule, before anything is written: docs/type_cast_backward.md.
+    Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
+    `specialize` has no effect. `out` may be the input itself, diff_dst, if dtype, shape and strides agree.
+    Raises SpecError if the call breaks a rule, before anything is written: docs/type_cast_backward.md.
     """
     return OPERATION.call((src, diff_dst), (), out, threads, specialize)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._errors import Refusal
 from ._numbers import int_list, real_scalar
-from ._rules import Described, Extent, Words, dtype_name, word
+from ._rules import INDEX_LIMIT, Described, Extent, Words, dtype_name, word
 from ._words import describe
 
 Places = Mapping[str, tuple[int, ...]]
@@ -329,7 +329,7 @@ def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps
 
 def counted(value: int, dtype: str) -> None:
     """Numbers below `value` must be exact in the type in which values are made."""
-    most = {"float32": 2**24, "float64": 2**53}.get(dtype, 2**62)
+    most = {"float32": 2**24, "float64": 2**53}.get(dtype, INDEX_LIMIT)
     if value > most:
         raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {most}, exact in {dtype}")
 

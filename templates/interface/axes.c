@@ -1,4 +1,4 @@
-// Tensors, and where their axes stand: what _axes.py and _rules.py say of them.
+// Tensors and the positions of their axes: the rules of _axes.py and _rules.py.
 
 #include "operation.h"
 
@@ -36,7 +36,7 @@ const opw_seen *opw_input(const opw_context *x, int64_t number)
 void opw_set(opw_axes *axes, const char *name, opw_extent extent)
 {
     if (axes->count == OPWRIGHT_ENTRIES || axes->used + extent.count > OPWRIGHT_POOL) {
-        return; // which no rank that a rule lets pass comes to
+        return; // more than any rank that passes the rules
     }
     axes->entries[axes->count].name = name;
     axes->entries[axes->count].run = extent.run;
@@ -425,7 +425,7 @@ void opw_presence(opw_context *x, const char *name, const opw_seen *value, bool 
     }
 }
 
-// Axes by their order.
+// Axes in order.
 
 void opw_split(opw_context *x, opw_axes *axes, const opw_ints *shape, opw_order order,
                     const char *spatial, opw_int rank)
@@ -957,7 +957,7 @@ void opw_choose(opw_choice *choice, opw_order order, const opw_axes *axes)
 void opw_known(opw_context *x, opw_choice *choice, const char *axis, opw_extent extent)
 {
     const opw_extent none = {extent.run, 0, extent.at};
-    if (x->refused) { // a fraction, which no tensor fits
+    if (x->refused) { // a fraction, which fits no tensor
         x->refused = false;
         choice->fits = choice->whole = false;
         opw_set(&choice->extents, axis, none);
@@ -1039,7 +1039,7 @@ int64_t opw_chosen(opw_context *x, opw_choice *choice, const char *name, const c
     return 0;
 }
 
-// What a formula gives.
+// Results of formulas.
 
 static void refuse_below(opw_context *x, opw_extent value, int64_t least, const char *rule, const char *what,
                          const char *said, const char *expected)
@@ -1101,7 +1101,7 @@ void opw_output_bytes(opw_context *x, const opw_ints *shape, int64_t row, const 
     }
 }
 
-// What was found.
+// Results.
 
 void opw_found_row(opw_context *x, int64_t row) { x->found.row = row; }
 void opw_found_class(opw_context *x, const char *word) { x->found.group_class = word; }

@@ -1,4 +1,4 @@
-// The instruction sets that this CPU has, and the best of those that a kernel was compiled for.
+// The instruction sets of this CPU, and the best one that a kernel was compiled for.
 
 #include "operation.h"
 
@@ -9,7 +9,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-// Where the CPU says that it has a feature: leaf 1, 7 or 0x80000001, in which register (0 eax to 3 edx), at which bit.
+// The CPUID bit of a feature: leaf 1, 7 or 0x80000001, register (0 eax to 3 edx), bit.
 static const struct feature {
     const char *name;
     unsigned leaf, subleaf, word, bit;
@@ -22,7 +22,7 @@ static const struct feature {
     {"avx512_bf16", 7, 1, 0, 5}, {"abm", 0x80000001, 0, 2, 5}, {"lahf_lm", 0x80000001, 0, 2, 0},
 };
 
-// Which registers the system saves: bit 2 those of AVX, bits 5 to 7 those of AVX-512.
+// The registers that the system saves: bit 2 those of AVX, bits 5 to 7 those of AVX-512.
 static unsigned saved(void)
 {
     unsigned a = 0, b = 0, c = 0, d = 0;

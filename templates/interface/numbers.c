@@ -1,4 +1,4 @@
-// Whole numbers, and the attributes of a call that are numbers or words: what _rules.py and _numbers.py say of them.
+// Integers, and numeric and word attributes of a call: the rules of _rules.py and _numbers.py.
 
 #include "operation.h"
 
@@ -8,7 +8,7 @@
 #define INT_MOST ((opw_int)(((unsigned __int128)-1) >> 1))
 static const opw_int INDEX_LIMIT = (opw_int)1 << 62;
 
-// A number of the spec's indices that none reaches; beyond it a value is only told from smaller ones.
+// A bound that no index of the spec reaches; larger values only compare as larger.
 static opw_int most(bool negative) { return negative ? -INT_MOST : INT_MOST; }
 
 opw_int opw_add(opw_int a, opw_int b)
@@ -275,7 +275,7 @@ opw_int opw_integer(opw_context *x, const char *name, int64_t value, int64_t min
     return nearest;
 }
 
-// Where a list has entries that nobody can read, it is as if it were not given.
+// A list with invalid entries counts as not given.
 void opw_entries(opw_context *x, const char *name, bool given)
 {
     if (!given && opw_refuse(x, name, "-kind", name)) {

@@ -1,4 +1,4 @@
-// What a generated function says of its operation, and how a call becomes that of a kernel.
+// The tables of an operation, and how a call becomes a call of a kernel.
 
 #ifndef OPWRIGHT_OPERATION_H
 #define OPWRIGHT_OPERATION_H
@@ -26,21 +26,21 @@ typedef struct opw_isa {
 extern const opw_isa opw_isas[OPWRIGHT_ISAS];
 
 // The number of the best instruction set that this CPU has and OPWRIGHT_ISA allows among those with a function.
-// -1 where OPWRIGHT_ISA names none that there is.
+// -1 if OPWRIGHT_ISA names an unknown one.
 int64_t opw_best(opw_function *const functions[OPWRIGHT_ISAS]);
 
 typedef struct opw_pair {
     const char *name, *value;
 } opw_pair;
 
-// Where a call's struct has an argument.
+// The place of an argument in a call's struct.
 typedef struct opw_argument {
     const char *name;
     size_t at;
     bool optional;
     bool states_shape;
     bool joined;            // a list of tensors
-    const uint64_t *absent; // by row, the bits of the cell that stands for it where it is left out
+    const uint64_t *absent; // by row, the bits of the element that an omitted input reads as
 } opw_argument;
 
 // Kernels of one dtype row, words of layouts and group class, by instruction set.
@@ -75,22 +75,22 @@ typedef struct opw_field {
 
 enum opw_role { OPWRIGHT_INPUT, OPWRIGHT_LISTED, OPWRIGHT_WRITTEN };
 
-// An array that kernels of steps take: its axes, each with the symbol of its run; "" where it is none.
+// An array that kernels of steps take: its axes, each with the symbol of its run or "".
 typedef struct opw_array_info {
     const char *name;
     enum opw_role role;
     opwright_dtype dtype;        // of a list
-    size_t at;                   // of a list: where the call has it, and what stands for one that it leaves out
+    size_t at;                   // of a list: its place in the call, and its default
     const opwright_list *ints;
     const opwright_reals *reals;
     const opw_pair *axes;   // ends with one that has no name
-    const opw_pair *sizes;  // where inputs are joined, axis to the symbol of its extent
+    const opw_pair *sizes;  // for joined inputs, axis to the symbol of its extent
 } opw_array_info;
 
 typedef struct opw_lanes {
     const char *letter;
     bool own, moves;
-    int64_t terms; // of several steps, how many letters those have that walk it
+    int64_t terms; // for several steps, the number of letters of those that walk it
     const opw_pair *walks; // arrays and their axes
 } opw_lanes;
 
@@ -107,7 +107,7 @@ typedef struct opw_accessed {
 typedef struct opw_product_of {
     int64_t phase;
     const char *unless;
-    opw_accessed output, target, left, right; // an output without a name: there is none
+    opw_accessed output, target, left, right; // an output without a name: none
     const char *const *finish;
 } opw_product_of;
 
@@ -125,17 +125,17 @@ typedef struct opw_operation {
     const opwright_dtype *accumulate;
     bool integers; // whether some array between steps holds integers of 64 bits in all rows
     void (*resolve)(opw_context *x);
-    // Hands arrays to a kernel of a row: the inputs, lists and outputs, in the kernel's order.
+    // Passes arrays to a kernel of a row: the inputs, lists and outputs, in the kernel's order.
     void (*const *run)(opw_function *kernel, void *const *at, const void *sizes, const opwright_team *team,
                        void *scratch);
     void (*const *run_part)(opw_function *kernel, void *const *at, const void *sizes, int64_t part, int64_t parts);
     int64_t (*scratch)(opw_function *kernel, const void *sizes, int64_t workers);
     const opw_stem *stems;
     int64_t stem_count;
-    const char *const *layouts; // the words that choose a stem
+    const char *const *layouts; // the words that select a stem
     const opw_field *fields;
     int64_t field_count;
-    const opw_pair *rules, *values; // where the spec says what; end with one that has no rule
+    const opw_pair *rules, *values; // places in the spec; the last one has no rule
     // Of operations of steps.
     const opw_array_info *arrays;
     int64_t array_count, phase_count, product_count;
@@ -187,9 +187,9 @@ opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *roo
 void opw_put_values(int64_t *at, const opw_field *field, opw_extent value);
 int64_t opw_told_bytes(const opw_told *told, int64_t workers);
 
-extern const opw_pair opw_sections[]; // of the page on calls, by the heads of rules; the first is for all others
+extern const opw_pair opw_sections[]; // sections of the page on calls, by rule prefix; the first one is the default
 
-// What generated functions call: `sizes` is room for the struct of sizes, of `size` bytes.
+// Called by generated functions: `sizes` is memory for the struct of sizes, of `size` bytes.
 int opw_run_call(const opw_operation *op, const void *call, void *sizes, size_t size, const opwright_run *run,
                       opwright_error *error);
 int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, size_t size,

@@ -9,7 +9,7 @@
 enum {
     WALKS = 64,
     BYTES = 3,                                       // the engine of signed and unsigned bytes
-    MAX_BYTE_TERMS = (int)(INT32_MAX / (255 * 255)), // of which no sum leaves s32
+    MAX_BYTE_TERMS = (int)(INT32_MAX / (255 * 255)), // terms for which no sum overflows s32
 };
 
 // An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
@@ -68,7 +68,7 @@ static void push(walks *some, walk one)
     }
 }
 
-// The farthest first: by one step and, where that is the same, by another one.
+// By descending stride, ties by another stride.
 static void sort(walks *some, int first, int second)
 {
     for (int64_t n = 1; n < some->count; ++n) {
@@ -96,7 +96,7 @@ static void longest_first(walks *some)
     }
 }
 
-// An operand that is copied first: its axes as they are, which then lie without gaps.
+// An operand that is copied first: its original axes; the copy has no gaps.
 static void copy(shape *made, int name, walks *batches, walks *own, walks *terms)
 {
     walks *const groups[] = {batches, own, terms};
@@ -119,7 +119,7 @@ static void copy(shape *made, int name, walks *batches, walks *own, walks *terms
     }
 }
 
-// Axes as rows, columns, terms and batches; false where there are too many.
+// Axes as rows, columns, terms and batches; false if there are too many.
 static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, shape *made)
 {
     walks rows = {0}, columns = {0}, terms = {0}, batches = {0};
@@ -176,7 +176,7 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
     return !many;
 }
 
-// Whether cells of different products lie side by side in what is written, which loops make vectors of.
+// Whether elements of different products are contiguous in the output, which loops vectorise.
 static bool beside(const shape *made)
 {
     bool near = false, apart = true;
@@ -191,7 +191,7 @@ static bool beside(const shape *made)
     return near && apart && made->terms.extent < 8;
 }
 
-// The engine that takes operands of two dtypes: their own, or the widest of several; -1 where there is none.
+// The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none.
 static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate)
 {
     const opwright_dtype floats[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
@@ -317,7 +317,7 @@ static int64_t sums_of(opwright_dtype dtype)
     return dtype == OPWRIGHT_S32 ? 0 : dtype == OPWRIGHT_F32 ? 1 : dtype == OPWRIGHT_S64 ? 2 : 3;
 }
 
-// The target of finished sums: its letters in their order, the one of the lanes last.
+// The target of finished sums: its letters in order, the one of the lanes last.
 static void finished(const opw_product_of *one, const char *lane, opw_pair *letters)
 {
     int64_t count = 0;

@@ -1,8 +1,8 @@
-// What understanding a call is made of: the values that generated functions compute with, and the rules that they call.
+// Resolving a call: the values that generated functions compute with, and the rules that they call.
 //
 // The rules are those of the package's Python modules _rules.py and _axes.py, name by name and word by word. The first
-// rule that is broken is kept in the context; from then on nothing that is computed counts, and all of it stays within
-// its bounds. Functions that return a number return 0 then.
+// broken rule is stored in the context; later results do not matter, and stay within
+// their bounds. Functions that return a number return 0 then.
 
 #ifndef OPWRIGHT_RESOLVE_H
 #define OPWRIGHT_RESOLVE_H
@@ -11,7 +11,7 @@
 
 #include "opwright_operations.h"
 
-// Sizes, which sums and products may carry beyond int64; they stop at the ends of the type.
+// Sizes, whose sums and products may exceed int64; they saturate.
 __extension__ typedef __int128 opw_int;
 
 enum {
@@ -64,7 +64,7 @@ typedef struct opw_axes {
     opw_int pool[OPWRIGHT_POOL];
 } opw_axes;
 
-// Positions in an array by the name of an axis. Before `opw_placed` counts are known, and the places that are said.
+// Positions in an array by the name of an axis. Before `opw_placed` only counts and given positions are known.
 typedef struct opw_places {
     int64_t count;
     struct {
@@ -100,19 +100,19 @@ typedef struct opw_spelling {
     const char *word, *means;
 } opw_spelling;
 
-// What a word may be, and words that are refused with a reason; each list ends with one that has no word.
+// The legal words, and words that are refused with a reason; the last entry of each list has no word.
 typedef struct opw_words {
     const opw_spelling *spellings, *refused;
 } opw_words;
 
-// An order of axes ends with NULL; a list of orders with one that has no word.
+// An order of axes ends with NULL; the last of a list of orders has no word.
 typedef const char *const *opw_order;
 typedef struct opw_layout {
     const char *word;
     const char *order[OPWRIGHT_PLACED];
 } opw_layout;
 
-// A size that inputs broadcast to is asked of each of them.
+// A size that inputs broadcast to is compared with each of them.
 typedef struct opw_part {
     const char *name;
     bool given, stretches;
@@ -121,9 +121,9 @@ typedef struct opw_part {
 
 typedef struct opw_between {
     const char *name;
-    int64_t phase; // that has it for itself, -1: none
+    int64_t phase; // that it is private to, -1: none
     int64_t letters;
-    opw_int cells[8]; // for each letter that lanes may go along
+    opw_int cells[8]; // for each letter that lanes may run along
 } opw_between;
 
 typedef struct opw_output {
@@ -190,7 +190,7 @@ static inline void opw_begin_doubles(opw_doubles *values) { values->count = 0; }
 static inline void opw_begin_axes(opw_axes *axes) { axes->count = axes->used = 0; }
 static inline void opw_begin_places(opw_places *places) { places->count = 0; }
 
-// Lists that a call leaves out stand for another.
+// Defaults of lists.
 static inline opwright_list opw_list_or(opwright_list list, opwright_list other)
 {
     return list.entries == NULL && list.count == 0 ? other : list;
@@ -199,7 +199,7 @@ static inline opwright_reals opw_reals_or(opwright_reals list, opwright_reals ot
 {
     return list.entries == NULL && list.count == 0 ? other : list;
 }
-// The first refusal wins: true where this is it, and then `got`, `expected` and `nearest` are empty.
+// The first refusal wins: true if this is it, and then `got`, `expected` and `nearest` are empty.
 bool opw_refuse(opw_context *x, const char *rule, const char *ending, const char *argument);
 
 // Numbers.
@@ -250,7 +250,7 @@ const char *opw_dtype_of(const opw_seen *tensor);
 // Tensors.
 
 const opw_seen *opw_input(const opw_context *x, int64_t number);
-// `output` has the data type that the word of an attribute says; NULL: none says one.
+// `output` has the data type selected by the word of an attribute; NULL: none.
 int64_t opw_dtype_row(opw_context *x, const char *output, const char *attribute, const char *dtype);
 opw_int opw_spatial_rank(opw_context *x, const char *name, const opw_seen *tensor,
                                    opw_int fixed, int64_t minimum, int64_t maximum);
@@ -307,9 +307,9 @@ typedef struct opw_choice {
     const opw_axes *axes;
     opw_order order;
     int64_t ways, chosen;
-    bool fits, whole;       // of the way at hand: whether its extents agree so far, and whether all of them are numbers
+    bool fits, whole;       // of the current way: whether its extents agree so far, and whether all of them are numbers
     bool nearest;
-    opw_axes extents;  // what the way at hand expects
+    opw_axes extents;  // expected by the current way
     const char *unknown[OPWRIGHT_PLACED], *unknown_axis[OPWRIGHT_PLACED];
     int64_t unknowns;
     opw_text expected;
@@ -339,7 +339,7 @@ void opw_not_negative(opw_context *x, opw_extent value, const char *say);
 void opw_counted(opw_context *x, opw_int value, int64_t row);
 void opw_output_bytes(opw_context *x, const opw_ints *shape, int64_t row, const char *name);
 
-// What was found.
+// Results.
 
 void opw_found_row(opw_context *x, int64_t row);
 void opw_found_class(opw_context *x, const char *word);

@@ -1,6 +1,6 @@
-// A call from its arguments to its kernel: what is given is looked at, understood, and handed over, or refused.
+// A call from its arguments to its kernel: validates and resolves the arguments and calls the kernel, or refuses.
 //
-// Nothing is allocated and, until all has been found to be right, nothing is written.
+// Nothing is allocated, and nothing is written before the call has been validated.
 
 #define _GNU_SOURCE
 #include "operation.h"
@@ -62,7 +62,7 @@ static void shorten(opw_text *text, size_t most)
     }
 }
 
-// Adds letters, as far as they fit.
+// Appends characters that fit.
 static char *add(char *at, const char *end, const char *letters)
 {
     while (*letters != 0 && at + 1 < end) {
@@ -154,7 +154,7 @@ static bool without_gaps(const opwright_tensor *tensor)
     return plain || empty;
 }
 
-// The bytes that a tensor spans, and how many of them stand before its first element.
+// The bytes that a tensor spans, and the number of them before its first element.
 static opw_int span(const opwright_tensor *tensor, opw_int *before)
 {
     const opw_int size = opw_dtype_names[tensor->dtype].size;
@@ -192,7 +192,7 @@ static void refuse_plainly(opw_context *x, const char *name, const char *ending,
     }
 }
 
-// What a tensor must be before anybody looks into it; `data` asks for memory, too.
+// Checks a tensor before its use; with `data`, also its memory.
 static void checked(opw_context *x, const char *name, const opwright_tensor *tensor, bool data)
 {
     opw_int before;
@@ -238,7 +238,7 @@ static void checked_list(opw_context *x, const opw_argument *argument, bool data
     }
 }
 
-// Understands a call.
+// Resolves a call.
 static void understood(opw_context *x, const opw_operation *op, const void *call, bool data)
 {
     x->op = op;
@@ -436,7 +436,7 @@ static void checked_output(opw_context *x, int64_t number)
     checked_apart(x, number, target);
 }
 
-// Kernels of convolutions walk memory without gaps; a caller that has others copies them.
+// Kernels of convolutions require arrays without gaps; the caller must copy others.
 static void checked_gaps(opw_context *x)
 {
     const opw_operation *const op = x->op;
@@ -512,7 +512,8 @@ static opwright_list list_at(const void *call, const opw_array_info *info)
     return info->ints != NULL ? opw_list_or(list, *info->ints) : list;
 }
 
-// Bytes beside the kernel's own: lists of real numbers, and outputs that kernels write although the call lacks them.
+// Bytes in addition to the kernel's own: lists of real numbers, and outputs that kernels write although the call lacks
+// them.
 static opw_int bytes_beside(const opw_context *x)
 {
     const opw_operation *const op = x->op;
@@ -593,7 +594,7 @@ static void put_list(const opw_context *x, opw_array *array, const opw_array_inf
     }
 }
 
-// All arrays of a call; `piece` is which of those that are joined is at hand. Memory beside may be NULL.
+// All arrays of a call; `piece` is the current one of joined inputs. The additional memory may be NULL.
 static void put_arrays(const opw_context *x, opw_array *arrays, int64_t piece, char *beside)
 {
     const opw_operation *const op = x->op;
@@ -610,7 +611,7 @@ static void put_arrays(const opw_context *x, opw_array *arrays, int64_t piece, c
                                                                    : tensor_at(x->call, argument);
             if (tensor != NULL) {
                 put_tensor(&arrays[n], tensor, &x->found.places[input]);
-            } else { // one cell stands for an input that is left out
+            } else { // one cell stands for an omitted input
                 const opwright_dtype dtype = op->rows[x->found.row * (op->input_count + op->output_count) + input];
                 const uint64_t *const cell = argument->absent + x->found.row;
                 const opwright_tensor stand_in = {NULL, dtype, 0, NULL, NULL};
@@ -623,7 +624,7 @@ static void put_arrays(const opw_context *x, opw_array *arrays, int64_t piece, c
     }
 }
 
-// Of arrays that have the axis along which others are joined, the part beside the piece at hand.
+// The slice of an array with the joined axis that belongs to the current piece.
 static int64_t cut(opw_context *x, opw_array *arrays, int64_t begin)
 {
     const opw_operation *const op = x->op;
@@ -709,7 +710,7 @@ static int64_t best_of(opw_context *x, const opw_stem *stem)
     return best < 0 ? 0 : best;
 }
 
-// The kernel's own memory, for so many workers.
+// The kernel's own memory, for a number of workers.
 static opw_int bytes_of(opw_context *x, void *sizes, size_t size, int64_t workers)
 {
     const opw_stem stem = stem_of(x);

@@ -1,5 +1,5 @@
-// What kernels of steps are told of a call: sizes, strides as they are, lanes, and how their memory is laid out. The
-// package's modules _step_sizes.py and _schedules.py say why.
+// The struct of sizes of kernels of steps: sizes, strides, lanes, and the layout of their memory. The
+// package's modules _step_sizes.py and _schedules.py give the reasons.
 
 #include "operation.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    LINE = 64,   // bytes; what tasks of different threads write begins at lines of its own
+    LINE = 64,   // bytes; memory written by different threads begins on separate cache lines
     ENOUGH = 16, // cells that fill vectors
     RUNS = 6,
     ALONG = 16,
@@ -102,7 +102,7 @@ static void add_along(const teller *t, run *made, const opw_array_info *info, co
     }
 }
 
-// Whether axis `a` goes before axis `b`: neighbours lie farther apart in the first array that tells.
+// Whether axis `a` precedes axis `b`: its stride is larger in the first array where they differ.
 static bool farther(const run *made, int64_t a, int64_t b)
 {
     for (int64_t n = 0; n < made->arrays; ++n) {
@@ -200,7 +200,7 @@ static const run *run_of(const teller *t, const char *symbol)
     return NULL;
 }
 
-// How far neighbours along an axis lie apart, 0 where one cell serves all; returns how many axes that are.
+// The strides along an axis, 0 for broadcasting; returns the number of axes.
 static int64_t strides_of(const teller *t, const char *name, const char *axis, int64_t *strides)
 {
     const opw_array *const array = opw_array_of(t->op, t->arrays, name);
@@ -266,7 +266,7 @@ static candidate described(const teller *t, const opw_lanes *letter)
     return made;
 }
 
-// The rows of the table of schedules, the first that holds is taken.
+// The rows of the table of schedules; the first whose condition holds is used.
 static bool holds(int row, const candidate *c)
 {
     const bool enough = c->extent >= ENOUGH, own = c->lanes->own;
@@ -390,7 +390,7 @@ static bool unstored(const opw_operation *op, const opw_told *told, const char *
     return found;
 }
 
-// Where each array between steps begins: those that all tasks share, then those of a task.
+// The offset of each intermediate: those shared by all tasks, then those of a task.
 static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told *told)
 {
     const opw_found *const found = &t->x->found;

@@ -1,4 +1,4 @@
-// Values in the words of a refusal, as the package's _words.py has them.
+// Values as text in refusals, as in the package's _words.py.
 
 #include "operation.h"
 
@@ -35,7 +35,7 @@ void opw_put_int(opw_text *text, opw_int value)
     opw_put(text, digits + at);
 }
 
-// As Python writes it: the fewest digits that tell it from its neighbours.
+// As in Python: the fewest digits that identify the number.
 void opw_put_real(opw_text *text, double value)
 {
     if (isnan(value) || isinf(value)) {
@@ -75,7 +75,7 @@ void opw_put_real(opw_text *text, double value)
     opw_put(text, made);
 }
 
-// A word in quotes, of which `most` letters are shown.
+// A word in quotes, cut to `most` characters.
 void opw_put_word(opw_text *text, const char *word, int64_t most)
 {
     const char *const quote = strchr(word, '\'') != NULL && strchr(word, '"') == NULL ? "\"" : "'";
@@ -128,7 +128,7 @@ void opw_put_shown(opw_text *text, const opw_int *values, int64_t count, int64_t
     opw_put(text, of > shown ? ", ...]" : "]");
 }
 
-// The letters that two words have in common, block by block, the longest block first.
+// The number of matching characters of two words, block by block, the longest block first.
 static int64_t common(const char *a, int64_t a_length, const char *b, int64_t b_length)
 {
     int64_t best = 0, best_a = 0, best_b = 0;
@@ -150,7 +150,7 @@ static int64_t common(const char *a, int64_t a_length, const char *b, int64_t b_
            common(a + best_a + best, a_length - best_a - best, b + best_b + best, b_length - best_b - best);
 }
 
-// What the spelling most like a word means, if half of their letters are alike; NULL where none is.
+// The meaning of the most similar spelling, if half of the characters match; else NULL.
 const char *opw_nearest_word(const char *given, const opw_spelling *spellings)
 {
     enum { MOST = 80 };

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from opwright import cli, load
+from opwright import cli
 
 COMMANDS = ("generate", "schema", "build", "list", "why", "explain", "run", "export", "bench", "demo")
 STEPS = "strides=[1,1], pads_begin=[0,0], pads_end=[0,0], dilations=[1,1]"
 CALL = f'conv_transpose(src f32[1,4,4,8], weights f32[2,2,8,8], {STEPS}, auto_pad="same_lower")'
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_library() -> Iterator[None]:
-    """The specs are loaded once, not once for each command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(load, "load", functools.cache(load.load))
-        yield
+pytestmark = pytest.mark.usefixtures("one_library")
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_prose_of_a_derived_gradient_is_a_persons_own(folder: Path) -> None:
     run(folder, "SoftMax", "--write")
     path = folder / "soft_max_backward.yaml"
     text = path.read_text(encoding="utf-8").replace(
-        "summary: The gradient of SoftMax in its src.", "summary: Backwards."
+        "summary: The gradient of SoftMax with respect to its src.", "summary: Backwards."
     )
     path.write_text(text, encoding="utf-8")
     assert cli.main(["generate", "--spec", str(folder), "--output", str(folder.parent / "made")]) == 0
@@ -142,7 +142,7 @@ def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none() -> 
     said = {
         "SoftMax": "SoftMaxBackward",
         "Exp": "derived by: opwright gradient Exp",
-        "Round": "none follows: its outputs do not move",
+        "Round": "none follows: its outputs change with its inputs only at jumps",
         "Convolution": "ConvolutionBackwardData, ConvolutionBackwardWeights",
     }
     for name, expected in said.items():

@@ -38,8 +38,8 @@ def files(made: tuple[Library, dict[str, str]]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return generated(sample_project(tmp_path_factory.mktemp("sample")))[1]
+def sample(sample_package: tuple[Library, dict[str, str]]) -> dict[str, str]:
+    return sample_package[1]
 
 
 def edited(folder: Path, edit: Callable[[str, str], str]) -> dict[str, str]:

@@ -24,8 +24,8 @@ ROOT = checkout.ROOT
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, dict[str, str]]:
-    return generated(sample_project(tmp_path_factory.mktemp("sample")))
+def made(sample_package: tuple[Library, dict[str, str]]) -> tuple[Library, dict[str, str]]:
+    return sample_package
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_contractions
+from support.capping import capped_at
 from support.package import package
 from support.random_contractions import Drawn
 
@@ -71,18 +72,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture(params=["portable", "avx2", "avx512", "avx512_vnni"])
-def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
-    _ = made[1].bytes0
-    isas = sys.modules[f"{made[1].__name__}._isa"]
-    found = next(isa for isa in isas.ISAS if isa.name == request.param)
-    if not found.needs <= isas.cpu_flags():
-        pytest.skip(f"this CPU lacks {request.param}")
-    monkeypatch.setenv("OPWRIGHT_ISA", request.param)
-    isas.allowed.cache_clear()
-    yield request.param
-    monkeypatch.undo()
-    isas.allowed.cache_clear()
+    _ = made[1].bytes0  # loads the modules of the package
+    with capped_at(made[1], request.param) as isa:
+        yield isa
 
 
 def forget(kernels: ModuleType) -> None:

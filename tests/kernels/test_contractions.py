@@ -18,6 +18,7 @@ from opwright.language.library import Library
 from opwright.oracle import interpret
 from opwright.oracle.run_steps import compute_steps
 from support import random_contractions
+from support.capping import capped_at
 from support.package import package
 from support.random_contractions import DTYPES, ROWS, Drawn
 
@@ -56,17 +57,11 @@ def forget(kernels: ModuleType) -> None:
 
 
 @pytest.fixture(params=["avx2", "avx512", "avx512_bf16"])
-def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
-    _, isas = parts_of(made[1])
-    found = next(isa for isa in isas.ISAS if isa.name == request.param)
-    if not found.needs <= isas.cpu_flags():
-        pytest.skip(f"this CPU lacks {request.param}")
-    monkeypatch.setenv("OPWRIGHT_ISA", request.param)
-    isas.allowed.cache_clear()
-    yield request.param
-    monkeypatch.undo()
-    isas.allowed.cache_clear()
+    _ = made[1].product0  # loads the modules of the package
+    with capped_at(made[1], request.param) as isa:
+        yield isa
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_an_operation_on_packed_numbers_gives_what_it_gives_on_numbers(
     ("old", "new", "words"),
     [
         ("packed: K", "packed: Q", "no axis of 'weights' 'Q'"),
-        ("packed: K, ", "packed: K, broadcast: [K], ", "not joined, stretched or lacking"),
+        ("packed: K, ", "packed: K, broadcast: [K], ", "not joined, broadcast or omitted"),
         (
             "weights: u4, dst: f32, accumulate: f32}]",
             "weights: s4, dst: f32, accumulate: f32}]",

@@ -14,6 +14,7 @@ from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_convolutions, rulings
 from support.call import Call
+from support.capping import capped_at
 from support.package import package
 from support.random_contractions import DTYPES
 from support.random_convolutions import ROWS, SOLVED, Drawn
@@ -64,18 +65,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture(params=["avx2", "avx512_bf16"] if os.environ.get("OPWRIGHT_SWEEP") == "full" else ["avx512_bf16"])
-def capped(made: Made, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
-    _ = made[1].windows0
-    isas = sys.modules[f"{made[1].__name__}._isa"]
-    found = next(isa for isa in isas.ISAS if isa.name == request.param)
-    if not found.needs <= isas.cpu_flags():
-        pytest.skip(f"this CPU lacks {request.param}")
-    monkeypatch.setenv("OPWRIGHT_ISA", request.param)
-    isas.allowed.cache_clear()
-    yield request.param
-    monkeypatch.undo()
-    isas.allowed.cache_clear()
+    _ = made[1].windows0  # loads the modules of the package
+    with capped_at(made[1], request.param) as isa:
+        yield isa
 
 
 def test_random_convolutions_in_steps_are_exact(made: Made, capped: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,7 @@ def test_check_passes_on_a_clean_clone_and_stops_an_edit_that_was_not_generated(
     for ran in (hook("opwright-check", clone, environment), step(CHECK, clone, environment)):
         assert ran.returncode == 4
         assert "stale: docs/conv_transpose.md" in ran.stdout
-        assert "mend them with: opwright generate" in ran.stdout
+        assert "update them with: opwright generate" in ran.stdout
     mended = re.findall(r"^```sh\n(.*?)^```$", page("PRE_COMMIT.md"), re.M | re.S)[0]
     assert run(mended, clone, environment).returncode == 0
     assert hook("opwright-check", clone, environment).returncode == 0

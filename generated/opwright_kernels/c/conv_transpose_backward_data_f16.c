@@ -7,36 +7,35 @@
 // Computes, where every letter runs from 0,
 //     diff_src[n, g * (IC / G) + c, i] += diff_dst[n, g * (OC / G) + o, i * S + k * D - PB] * weights[g, c, o, k]
 // for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G.
-// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: nothing of it is read,
-// and what its other factors hold, Inf and NaN included, does not matter.
+// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: it is not read, and
+// the values of its other factors, even Inf and NaN, do not matter.
 //
 // Arrays are dense, the last axis fastest. diff_src overlaps no input; inputs may overlap each other.
 //     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
-//     weights where sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
-//         weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of
-//         extent OC / G, X of extent K.
-//     weights where sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
-//         weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O
-//         of extent OC, X of extent K.
+//     weights if sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
+//         weights[g, c, o, k] is at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of extent
+//         OC / G, X of extent K.
+//     weights if sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
+//         weights[g, c, o, k] is at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O of
+//         extent OC, X of extent K.
 //     diff_src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to f16 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to f16 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.
 
 #include "opwright/conv_transpose_backward_data.h"
 #include "opwright_numeric.h"
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_iox_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -117,7 +116,7 @@ void conv_transpose_backward_data_f16_ncx_iox_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_iox_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -194,7 +193,7 @@ void conv_transpose_backward_data_f16_ncx_iox_depthwise_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_iox_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -281,7 +280,7 @@ void conv_transpose_backward_data_f16_ncx_iox_grouped_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_xoi_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -362,7 +361,7 @@ void conv_transpose_backward_data_f16_ncx_xoi_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_xoi_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -439,7 +438,7 @@ void conv_transpose_backward_data_f16_ncx_xoi_depthwise_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_ncx_xoi_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -526,7 +525,7 @@ void conv_transpose_backward_data_f16_ncx_xoi_grouped_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_iox_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -606,7 +605,7 @@ void conv_transpose_backward_data_f16_nxc_iox_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_iox_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -683,7 +682,7 @@ void conv_transpose_backward_data_f16_nxc_iox_depthwise_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_iox_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -769,7 +768,7 @@ void conv_transpose_backward_data_f16_nxc_iox_grouped_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_xoi_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -849,7 +848,7 @@ void conv_transpose_backward_data_f16_nxc_xoi_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_xoi_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -926,7 +925,7 @@ void conv_transpose_backward_data_f16_nxc_xoi_depthwise_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f16_nxc_xoi_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,

@@ -7,39 +7,37 @@
 // Computes, where every letter runs from 0,
 //     diff_weights[g, c, o, k] += src[n, g * (IC / G) + c, i] * diff_dst[n, g * (OC / G) + o, i * S + k * D - PB]
 // for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < I.
-// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: nothing of it is
-// read, and what its other factors hold, Inf and NaN included, does not matter.
+// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: it is not read,
+// and the values of its other factors, even Inf and NaN, do not matter.
 //
 // Arrays are dense, the last axis fastest. diff_weights overlaps no input; inputs may overlap each other.
 //     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
-//     diff_weights where sizes->diff_weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC)
-//         as XOI.
-//         diff_weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O
-//         of extent OC / G, X of extent K.
-//     diff_weights where sizes->diff_weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as
+//     diff_weights if sizes->diff_weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as
 //         XOI.
-//         diff_weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC /
-//         G, O of extent OC, X of extent K.
+//         diff_weights[g, c, o, k] is at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of
+//         extent OC / G, X of extent K.
+//     diff_weights if sizes->diff_weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as
+//         XOI.
+//         diff_weights[g, c, o, k] is at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O
+//         of extent OC, X of extent K.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters k and i; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
-// over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to bf16 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.
 
 #include "opwright/conv_transpose_backward_weights.h"
 #include "opwright_numeric.h"
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -112,7 +110,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -182,7 +180,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_depthwise_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -261,7 +259,7 @@ void conv_transpose_backward_weights_bf16_ncx_iox_grouped_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -334,7 +332,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -404,7 +402,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_depthwise_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_ncx_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -483,7 +481,7 @@ void conv_transpose_backward_weights_bf16_ncx_xoi_grouped_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along o at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -563,7 +561,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
+// One cell at a time; each adds its terms by n, i_h, i_w, i_d, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -633,7 +631,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_depthwise_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along o at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_iox_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -719,7 +717,7 @@ void conv_transpose_backward_weights_bf16_nxc_iox_grouped_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along c at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_dense_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -799,7 +797,7 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
+// One cell at a time; each adds its terms by n, i_h, i_w, i_d, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,
@@ -869,7 +867,7 @@ void conv_transpose_backward_weights_bf16_nxc_xoi_depthwise_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along c at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_bf16_nxc_xoi_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,

@@ -7,33 +7,32 @@
 // Computes, where every letter runs from 0,
 //     diff_src[n, g * (IC / G) + c, i * S + k * D - PB] += diff_dst[n, g * (OC / G) + o, i] * weights[g, o, c, k]
 // for all n < N, g < G, i < O, k < K, o < OC / G, c < IC / G.
-// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: nothing of it is read,
-// and what its other factors hold, Inf and NaN included, does not matter.
+// A cell of diff_src starts at 0. A term with an index outside its tensor does not exist: it is not read, and
+// the values of its other factors, even Inf and NaN, do not matter.
 //
 // Arrays are dense, the last axis fastest. diff_src overlaps no input; inputs may overlap each other.
 //     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //     weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
-//         weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
-//         extent IC / G, X of extent K.
+//         weights[g, o, c, k] is at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of extent
+//         IC / G, X of extent K.
 //     diff_src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to f16 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to f16 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.
 
 #include "opwright/convolution_backward_data.h"
 #include "opwright_numeric.h"
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_ncx_oix_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -124,7 +123,7 @@ void convolution_backward_data_f16_ncx_oix_dense_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f16_ncx_oix_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -211,7 +210,7 @@ void convolution_backward_data_f16_ncx_oix_depthwise_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_ncx_oix_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -306,7 +305,7 @@ void convolution_backward_data_f16_ncx_oix_grouped_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_ncx_xio_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -397,7 +396,7 @@ void convolution_backward_data_f16_ncx_xio_dense_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f16_ncx_xio_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -484,7 +483,7 @@ void convolution_backward_data_f16_ncx_xio_depthwise_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_ncx_xio_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -579,7 +578,7 @@ void convolution_backward_data_f16_ncx_xio_grouped_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_nxc_oix_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -674,7 +673,7 @@ void convolution_backward_data_f16_nxc_oix_dense_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f16_nxc_oix_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -761,7 +760,7 @@ void convolution_backward_data_f16_nxc_oix_depthwise_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along c at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_nxc_oix_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -860,7 +859,7 @@ void convolution_backward_data_f16_nxc_oix_grouped_portable(
     }
 }
 
-// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// One cell at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_nxc_xio_dense_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -947,7 +946,7 @@ void convolution_backward_data_f16_nxc_xio_dense_portable(
     }
 }
 
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f16_nxc_xio_depthwise_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,
@@ -1034,7 +1033,7 @@ void convolution_backward_data_f16_nxc_xio_depthwise_portable(
     }
 }
 
-// One cell at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// One cell at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void convolution_backward_data_f16_nxc_xio_grouped_portable(
     const opwright_f16 *restrict diff_dst,
     const opwright_f16 *restrict weights,

@@ -7,33 +7,32 @@
 // Computes, where every letter runs from 0,
 //     diff_weights[g, o, c, k] += src[n, g * (IC / G) + c, i * S + k * D - PB] * diff_dst[n, g * (OC / G) + o, i]
 // for all g < G, o < OC / G, c < IC / G, k < K, n < N, i < O.
-// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: nothing of it is
-// read, and what its other factors hold, Inf and NaN included, does not matter.
+// A cell of diff_weights starts at 0. A term with an index outside its tensor does not exist: it is not read,
+// and the values of its other factors, even Inf and NaN, do not matter.
 //
 // Arrays are dense, the last axis fastest. diff_weights overlaps no input; inputs may overlap each other.
 //     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //     diff_dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //     diff_weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
-//         diff_weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I
-//         of extent IC / G, X of extent K.
+//         diff_weights[g, o, c, k] is at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
+//         extent IC / G, X of extent K.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters k and i; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to f32 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to f32 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.
 
 #include "opwright/convolution_backward_weights.h"
 #include "opwright_numeric.h"
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_oix_dense_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -106,7 +105,7 @@ void convolution_backward_weights_f32_ncx_oix_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_oix_depthwise_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -176,7 +175,7 @@ void convolution_backward_weights_f32_ncx_oix_depthwise_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_oix_grouped_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -253,7 +252,7 @@ void convolution_backward_weights_f32_ncx_oix_grouped_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_xio_dense_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -326,7 +325,7 @@ void convolution_backward_weights_f32_ncx_xio_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_xio_depthwise_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -396,7 +395,7 @@ void convolution_backward_weights_f32_ncx_xio_depthwise_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_ncx_xio_grouped_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -473,7 +472,7 @@ void convolution_backward_weights_f32_ncx_xio_grouped_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along c at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_nxc_oix_dense_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -553,7 +552,7 @@ void convolution_backward_weights_f32_nxc_oix_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
+// One cell at a time; each adds its terms by n, i_h, i_w, i_d, the last one fastest.
 void convolution_backward_weights_f32_nxc_oix_depthwise_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -623,7 +622,7 @@ void convolution_backward_weights_f32_nxc_oix_depthwise_portable(
     }
 }
 
-// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along c at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_nxc_oix_grouped_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -707,7 +706,7 @@ void convolution_backward_weights_f32_nxc_oix_grouped_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along o at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_nxc_xio_dense_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -787,7 +786,7 @@ void convolution_backward_weights_f32_nxc_xio_dense_portable(
     }
 }
 
-// One cell at a time; each takes its terms by n, i_h, i_w, i_d, the last one fastest.
+// One cell at a time; each adds its terms by n, i_h, i_w, i_d, the last one fastest.
 void convolution_backward_weights_f32_nxc_xio_depthwise_portable(
     const float *restrict src,
     const float *restrict diff_dst,
@@ -857,7 +856,7 @@ void convolution_backward_weights_f32_nxc_xio_depthwise_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along o at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_f32_nxc_xio_grouped_portable(
     const float *restrict src,
     const float *restrict diff_dst,

@@ -7,36 +7,35 @@
 // Computes, where every letter runs from 0,
 //     dst[n, g * (OC / G) + o, i] += src[n, g * (IC / G) + c, i * S + k * D - PB] * weights[g, o, c, k]
 // for all n < N, g < G, i < O, k < K, c < IC / G, o < OC / G.
-// A cell of dst starts at 0. A term with an index outside its tensor does not exist: nothing of it is read, and
-// what its other factors hold, Inf and NaN included, does not matter.
+// A cell of dst starts at 0. A term with an index outside its tensor does not exist: it is not read, and the
+// values of its other factors, even Inf and NaN, do not matter.
 // A cell is stored as dst[n, m, x] + bias[m].
 // bias may be NULL and then counts as 0.
 //
 // Arrays are dense, the last axis fastest. dst overlaps no input; inputs may overlap each other.
 //     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
 //     weights: (OC, IC / G, K) as OIX, (K, IC / G, OC) as XIO.
-//         weights[g, o, c, k] stands at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of
-//         extent IC / G, X of extent K.
+//         weights[g, o, c, k] is at O = g * (OC / G) + o, I = c, X = k; its axes are O of extent OC, I of extent
+//         IC / G, X of extent K.
 //     bias: (OC).
 //     dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to f32 is at the store: to nearest, ties to even. In a division of integers nothing is left over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to f32 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.
 
 #include "opwright/convolution.h"
 #include "opwright_numeric.h"
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_ncx_oix_dense_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -118,7 +117,7 @@ void convolution_f32_ncx_oix_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f32_ncx_oix_depthwise_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -196,7 +195,7 @@ void convolution_f32_ncx_oix_depthwise_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_ncx_oix_grouped_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -282,7 +281,7 @@ void convolution_f32_ncx_oix_grouped_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_ncx_xio_dense_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -364,7 +363,7 @@ void convolution_f32_ncx_xio_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f32_ncx_xio_depthwise_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -442,7 +441,7 @@ void convolution_f32_ncx_xio_depthwise_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_ncx_xio_grouped_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -528,7 +527,7 @@ void convolution_f32_ncx_xio_grouped_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along o at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_nxc_oix_dense_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -609,7 +608,7 @@ void convolution_f32_nxc_oix_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f32_nxc_oix_depthwise_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -687,7 +686,7 @@ void convolution_f32_nxc_oix_depthwise_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along o at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_nxc_oix_grouped_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -773,7 +772,7 @@ void convolution_f32_nxc_oix_grouped_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along o at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_nxc_xio_dense_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -854,7 +853,7 @@ void convolution_f32_nxc_xio_dense_portable(
     }
 }
 
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_f32_nxc_xio_depthwise_portable(
     const float *restrict src,
     const float *restrict weights,
@@ -932,7 +931,7 @@ void convolution_f32_nxc_xio_depthwise_portable(
     }
 }
 
-// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along o at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f32_nxc_xio_grouped_portable(
     const float *restrict src,
     const float *restrict weights,

@@ -479,7 +479,7 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
     }
 }
 
-// Of neighbouring cells of diff_src_sum_, whose sums have just been made.
+// Processes contiguous cells of diff_src_sum_, whose sums have just been computed.
 static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
@@ -525,7 +525,7 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
     }
 }
 
-// Of neighbouring cells of diff_src_sum_, whose sums have just been made.
+// Processes contiguous cells of diff_src_sum_, whose sums have just been computed.
 static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
@@ -1218,7 +1218,7 @@ static void mat_mul_backward_bf16_3_m(void *context_, int64_t part_)
     }
 }
 
-// Of neighbouring cells of diff_weights_sum_, whose sums have just been made.
+// Processes contiguous cells of diff_weights_sum_, whose sums have just been computed.
 static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
@@ -1268,7 +1268,7 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
     }
 }
 
-// Of neighbouring cells of diff_weights_sum_, whose sums have just been made.
+// Processes contiguous cells of diff_weights_sum_, whose sums have just been computed.
 static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;

@@ -341,7 +341,7 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
     }
 }
 
-// Of neighbouring cells of sums, whose sums have just been made.
+// Processes contiguous cells of sums, whose sums have just been computed.
 static void mat_mul_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_f32_call_ *const call_ = context_;

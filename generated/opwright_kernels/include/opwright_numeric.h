@@ -2,8 +2,8 @@
 // Regenerate with: opwright generate
 //
 // Arithmetic that all kernels share: sizes in int64_t, bf16 and f16 by their bit patterns. Plain C11; the conversions
-// need IEEE 754 floats and nothing else of the machine. Narrowing rounds to nearest, ties to even; NaN stays NaN, its
-// payload cut and the quiet bit set; what is too large becomes infinite; denormals are kept.
+// require only IEEE 754 floats. Narrowing rounds to nearest, ties to even; NaN stays NaN, with a
+// truncated payload and the quiet bit set; values that are too large become infinite; denormals are preserved.
 
 #ifndef OPWRIGHT_NUMERIC_H
 #define OPWRIGHT_NUMERIC_H
@@ -29,7 +29,7 @@ static inline int64_t opwright_modulo(int64_t a, int64_t b)
     return rest < 0 ? rest + (b < 0 ? -b : b) : rest;
 }
 
-// base + index * stride modulo 2^64: right for every element that exists, though what it is summed of may leave int64.
+// base + index * stride modulo 2^64: correct for every existing element, although intermediates may exceed int64.
 static inline int64_t opwright_offset(int64_t base, int64_t index, int64_t stride)
 {
     return (int64_t)((uint64_t)base + (uint64_t)index * (uint64_t)stride);
@@ -46,8 +46,8 @@ static inline int64_t opwright_gcd(int64_t a, int64_t b)
     return a;
 }
 
-// The first k in [low, high) for which `rest + slope * k` is a multiple of `scale` (> 0); `high` where there is none.
-// One division; then the remainder is carried along by additions.
+// The first k in [low, high) for which `rest + slope * k` is a multiple of `scale` (> 0); `high` if there is none.
+// One division; then the remainder is updated by additions.
 static inline int64_t opwright_first_multiple(int64_t low, int64_t high, int64_t slope, int64_t rest, int64_t scale)
 {
     if (low >= high) {
@@ -66,7 +66,7 @@ static inline int64_t opwright_first_multiple(int64_t low, int64_t high, int64_t
     return high;
 }
 
-// Where share `part` of `parts` begins when `total` tasks are split evenly; share(total, parts, parts) is total.
+// The start of share `part` of `parts` if `total` tasks are split evenly; share(total, parts, parts) is total.
 static inline int64_t opwright_share(int64_t total, int64_t part, int64_t parts)
 {
     return total / parts * part + opwright_min(total % parts, part);
@@ -105,7 +105,7 @@ static inline uint16_t opwright_to_bf16(float value)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-// Both ways of f16 without a branch, so that loops become vectors.
+// Conversions from and to f16 without a branch, so that compilers vectorise loops.
 static inline float opwright_from_f16(uint16_t half)
 {
     const uint32_t magnitude = half & 0x7fffu;

@@ -1,1 +1,1 @@
-"""What follows from a spec: the order of a call, exact algebra, loop nests, bounds, and which kernels there are."""
+"""Everything derived from a spec: the order of a call, exact algebra, loop nests, bounds, and the list of kernels."""

@@ -1,4 +1,4 @@
-"""Where an element of a tensor stands in memory: its axes in a layout, the index on each, the distances between them.
+"""The address of an element of a tensor: its axes in a layout, the index on each, and the strides.
 
 In: an operation, an element as its semantics read it, the layout words of a variant. Out: an `Access`.
 """
@@ -19,7 +19,7 @@ from .poly import ONE, ZERO, Affine, Poly
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of one access: the extent of the tensor there, the index, and the distance between neighbours."""
+    """One axis of one access: the extent of the tensor, the index, and the stride."""
 
     name: str
     extent: Poly
@@ -29,13 +29,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """An element of a tensor as the nest reads it; `ways` has one entry per arrangement that differs in memory."""
+    """An element of a tensor as the nest reads it; `ways` has one entry per distinct arrangement in memory."""
 
     tensor: str
     ways: tuple[tuple[Axis, ...], ...]
 
     def coefficient(self, letter: str) -> tuple[Poly, ...]:
-        """How far the address moves with a letter, per way."""
+        """The change of the address per step of a letter, per way."""
         return tuple(
             sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO) for axes in self.ways
         )
@@ -92,7 +92,7 @@ def access(
     letters: Sequence[str],
     vectors: Collection[str],
 ) -> Access:
-    """Where an element stands in memory, in the layout that the variant has chosen."""
+    """The address of an element in the layout of the variant."""
     tensor = op.tensor(read.tensor)
     ways = []
     for axes in _unordered(op, expansion, read, tuple(letters), frozenset(vectors)):
@@ -127,7 +127,7 @@ def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
 
 
 def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
-    """The access without letters of one value, and with the ways that differ in memory only."""
+    """The access without letters of one value, and only with ways that differ in memory."""
     accessed = accessed.substitute(ones)
     letters = {letter for axes in accessed.ways for axis in axes for letter in axis.index.letters}
     distances = {letter: accessed.coefficient(letter) for letter in letters}
@@ -137,7 +137,7 @@ def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
 
 
 def mixed_radix(index: Affine, extent: Poly, extents: Mapping[str, Poly]) -> tuple[str, ...] | None:
-    """The letters, outermost first, by which `index` walks exactly [0, extent); None where it does not."""
+    """The letters, outermost first, by which `index` walks exactly [0, extent); None if it does not."""
     if index.offset != ZERO:
         return None
     rest = dict(index.coefficients)

@@ -1,6 +1,6 @@
-"""A `reduce` that is a contraction, told as steps: the sums, then the store.
+"""Rewrites a `reduce` that is a contraction as steps: the sums, then the store.
 
-In: an operation. Out: the operation with steps in place of its `reduce` and `finish` where these add up a product of
+In: an operation. Out: the operation with steps instead of its `reduce` and `finish` if these sum a product of
 elements by letters that walk whole axes; else the operation itself. Calls, errors and names of kernels are the same.
 """
 
@@ -14,7 +14,7 @@ from ..language.model import Op, Step
 from ..memo import memoised
 from .access import substitute
 
-_FINISHES = frozenset({"min", "max"})  # the functions that finishes and steps have alike
+_FINISHES = frozenset({"min", "max"})  # the functions that both `finish` and steps have
 
 
 @memoised
@@ -22,7 +22,7 @@ def as_steps(op: Op) -> Op:
     """The operation as kernels are made from it."""
     if op.stepped or op.normal_form is not None or not _plain(op):
         return op
-    from .phases import staged  # many modules, which a library without sums of products does not load
+    from .phases import staged  # many modules, not imported for a library without sums of products
 
     semantics = op.semantics
     reduce = semantics.assignment
@@ -40,7 +40,7 @@ def as_steps(op: Op) -> Op:
 
 
 def _plain(op: Op) -> bool:
-    """Whether a `reduce` has nothing that steps have not."""
+    """Whether steps can express everything in a `reduce`."""
     semantics = op.semantics
     if semantics.reduce is None or semantics.reduce.op != "sum" or semantics.where or float(semantics.init) != 0:
         return False
@@ -50,7 +50,7 @@ def _plain(op: Op) -> bool:
 
 
 def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:
-    """`finish` by the letters of the target; None where steps cannot say it."""
+    """`finish` by the letters of the target; None if steps cannot express it."""
     from .phases import renamed
 
     calls = [node for node in expr.walk(tree) if isinstance(node, Call)]

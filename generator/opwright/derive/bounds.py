@@ -1,8 +1,8 @@
-"""How far the index arithmetic of an operation can reach, as expressions that a call's sizes decide.
+"""Bounds of the index arithmetic of an operation, as expressions of a call's sizes.
 
 In: an operation. Out: one tree per index of its semantics, made of `+` and `*` (a division stays a division), whose
 value bounds everything that a kernel computes on the way to that index. The interpreter evaluates these trees and
-the generated validators print them. A symbol counts by its magnitude: evaluate them over absolute values.
+the generated validators print them. Symbols stand for magnitudes: evaluate the trees over absolute values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..language.source import Problem, SpecInvalid
 from .access import substitute
 from .poly import NotPolynomial
 
-# The greatest legal value of such a tree: two indices can then be added without leaving int64.
+# The maximum legal value of such a tree: the sum of two indices then fits in int64.
 LIMIT = 2**62
 
 
@@ -47,7 +47,7 @@ def magnitude(tree: Expr, extents: Mapping[str, Expr]) -> Expr:
 
 
 def index_magnitudes(op: Op) -> tuple[tuple[str, Expr], ...]:
-    """What each index is called (`dst.X`), and the tree that must stay within LIMIT, per spatial axis."""
+    """The name of each index (`dst.X`), and the tree that must stay within LIMIT, per spatial axis."""
     semantics = op.semantics
     reduced = (semantics.assignment.target, *expr.reads(semantics.assignment.value))
     finished = expr.reads(semantics.finish.tree) if semantics.finish else ()
@@ -67,7 +67,7 @@ def index_magnitudes(op: Op) -> tuple[tuple[str, Expr], ...]:
 
 
 def formals(op: Op, read: Read) -> dict[str, Expr]:
-    """The letters by which `finish` names the cells of the output, each with its extent."""
+    """The letters with which `finish` indexes the output, each with its extent."""
     if read.tensor != op.output.name:
         return {}
     extents = [extent.tree for extent in op.output.dims.values()]

@@ -1,7 +1,7 @@
-"""In which order a call is understood: from shapes and attributes to every named value and the output's shape.
+"""The order in which a call is resolved: from shapes and attributes to every named value and the output's shape.
 
-In: an operation. Out: a tuple of steps, each of which needs only what earlier ones made known. The generated
-validators follow these steps; the interpreter does not, and so can be held against them.
+In: an operation. Out: a tuple of steps, each of which needs only the results of earlier ones. The generated
+validators follow these steps; the interpreter does not, and so is an independent check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..memo import memoised
 
 @dataclass(frozen=True)
 class AxisBinding:
-    """What one axis of a tensor tells: `known` is compared, or `unknown` is solved from the extent.
+    """The fact from one axis of a tensor: `known` is compared, or `unknown` is solved from the extent.
 
     `inverse` says how: `same` (U), `times` (U / factor, so U = extent * factor), `divided` (U * factor), or
     `less` (U + factor).
@@ -58,7 +58,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Extent:
-    """A size has become known and must be at least its minimum."""
+    """A size that is now known must be at least its minimum."""
 
     role: str
     dim: Dim
@@ -86,7 +86,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Stated:
-    """A list says the extents of a run; `whole` is the run that has as many cells, '' where none must."""
+    """A list gives the extents of a run; `whole` is the run with the same number of elements, '' if there is none."""
 
     attribute: Attribute
     symbol: str
@@ -97,7 +97,7 @@ Step = ParseAttribute | Bind | Extent | Compute | Check | Join | Stated
 
 
 def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
-    """The one unknown size of an extent, and how it follows; None where that is no product, quotient or sum."""
+    """The one unknown size of an extent, and how it follows; None if it is not a product, quotient or sum."""
     if isinstance(tree, Name):
         return tree.id, "same", None
     if not isinstance(tree, Binary):
@@ -111,7 +111,7 @@ def _solve(tree: Expr, known: set[str]) -> tuple[str, str, Expr | None] | None:
 
 
 def _taken_out(tree: Expr, operators: tuple[str, ...], known: set[str]) -> tuple[str, Expr | None] | None:
-    """The unknown name that stands once in a chain of operators, and the chain without it."""
+    """The unknown name that occurs once in a chain of operators, and the chain without it."""
     if isinstance(tree, Name):
         return tree.id, None
     if not isinstance(tree, Binary) or tree.op not in operators:
@@ -131,7 +131,7 @@ def _taken_out(tree: Expr, operators: tuple[str, ...], known: set[str]) -> tuple
 
 
 def may_be_negative(op: Op, symbol: str) -> bool:
-    """Whether a size is worked out of an extent by a difference, or by a factor whose sign no spec says."""
+    """Whether a size is solved from an extent by a difference, or by a factor of unknown sign."""
     positive = {dim.symbol for dim in op.dims.values()}
     positive |= {symbol_of(a) for a in op.attributes if a.min is not None and a.min >= 0}
     told = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
@@ -185,7 +185,7 @@ def _bind(
 
 
 def _listed(op: Op) -> list[Stated]:
-    """The lists that say the extents of a run."""
+    """The lists that give the extents of a run."""
     roles = [(attribute, attribute.extents_of, attribute.fills) for attribute in op.attributes if attribute.extents_of]
     return [Stated(a, op.dims[said].symbol, op.dims[whole].symbol if whole else "") for a, said, whole in roles]
 
@@ -193,7 +193,7 @@ def _listed(op: Op) -> list[Stated]:
 def _never_known(
     lets: Mapping[str, Let], dims: Iterable[tuple[str, Dim]], constraints: Iterable[Constraint]
 ) -> list[Problem]:
-    """What is left over when a call has told all that it tells."""
+    """Values that no call determines."""
     problems = [
         Problem(let.at, "never-known", f"'{symbol}' depends on something that no call determines")
         for symbol, let in lets.items()
@@ -211,7 +211,7 @@ def _never_known(
 
 @memoised
 def plan(op: Op) -> tuple[Step, ...]:
-    """The steps of a call, or SpecInvalid naming what can never become known."""
+    """The steps of a call. Raises SpecInvalid for values that no call determines."""
     kinds = symbol_kinds(op)
     steps: list[Step] = []
     known: set[str] = set()

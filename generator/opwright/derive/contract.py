@@ -1,8 +1,8 @@
-"""The hash of what callers can notice of an operation: what they write, what is refused, and what they get.
+"""The hash of an operation's contract: what callers write, what is refused, and what is returned.
 
-In: an operation. Out: a hash. It holds the names that callers write (parameters, words, rules of errors) and no other
-ones: sizes, range letters and axes are numbered in the order in which they are met, named values stand for what they
-say, and integers are compared as polynomials. What reaches kernels only, and prose, is left out.
+In: an operation. Out: a hash. It covers only names that callers write (parameters, words, rules of errors):
+sizes, range letters and axes are numbered in order of occurrence, named values are replaced by their
+definitions, and integers are compared as polynomials. Prose, and what affects only kernels, is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Letters = dict[str, str]
 
 
 def contract_hash(op: Op) -> str:
-    """As hexadecimal. Two operations of one hash take the same calls and return the same for each."""
+    """The hash as hexadecimal. Operations with equal hashes accept the same calls and return the same results."""
     return digest((_Steps if op.stepped else _Contract)(op).whole())
 
 
@@ -39,7 +39,7 @@ class _Contract:
     def __init__(self, op: Op) -> None:
         self.op = op
         self.dims = {dim.symbol: dim for dim in op.dims.values()}
-        self.numbers: Letters = {}  # of sizes, in the order in which they are met
+        self.numbers: Letters = {}  # of sizes, in order of occurrence
         self.attributes = {symbol_of(attribute): f"attribute {attribute.name}" for attribute in op.attributes}
         self.tensors = {tensor.name: f"input {number}" for number, tensor in enumerate(op.inputs)}
         self.tensors |= {tensor.name: "output" for tensor in op.outputs}
@@ -64,7 +64,7 @@ class _Contract:
         return [*parts, sizes, [[dim.per_axis, dim.min] for dim in numbered]]
 
     def tensor(self, tensor: Tensor) -> list[Any]:
-        """Whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
+        """The output whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
         letters = {letter: f"letter {number}" for number, letter in enumerate(tensor.view)}
         ways: list[tuple[dict[str, Located], dict[str, Expr]]] = [
             (way.dims, {axis: index.tree for axis, index in way.index.items()}) for way in tensor.arrangements.values()
@@ -78,7 +78,7 @@ class _Contract:
         return [tensor.layout, bool(tensor.shape_of), made]
 
     def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
-        """Each order of the axes by the word that asks for it."""
+        """Each order of the axes, by its word."""
         if tensor.layout is None:
             return [("", dims)]
         words = self.op.attribute(tensor.layout).values or ()
@@ -91,7 +91,7 @@ class _Contract:
         return [a.name, a.type, *given, *bounds, a.length or "", bool(a.shape_of), words]
 
     def semantics(self) -> list[Any]:
-        """The sum in whatever order, which only rounds otherwise: letters are numbered as the assignment has them."""
+        """The sum in any order, because that affects only rounding: letters are numbered as in the assignment."""
         said = self.op.semantics
         sum_ = said.assignment
         used = [name for tree in (sum_.target, sum_.value) for name in _names(tree) if name in said.ranges]
@@ -107,7 +107,7 @@ class _Contract:
         return [_number(said.init), extents, guards, reduced, finish]
 
     def term(self, tree: Expr, letters: Letters) -> Poly:
-        """An expression of real values up to its roundings; where parts cancel, infinities and NaN would tell."""
+        """An expression of real values up to rounding; cancelled parts would differ for infinities and NaN."""
         if isinstance(tree, Number):
             return Poly.number(tree.value) if isinstance(tree.value, int) else Poly.symbol(repr(tree.value))
         if isinstance(tree, Read):
@@ -133,7 +133,7 @@ class _Contract:
         return Poly.symbol(digest([tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]))
 
     def said(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
-        """What an expression of integers says, as a hash."""
+        """The hash of an integer expression."""
         return digest(self.poly(tree, letters).terms)
 
     def poly(self, tree: Expr, letters: Mapping[str, str]) -> Poly:
@@ -161,7 +161,7 @@ class _Contract:
         return Poly.symbol(digest(self.node(tree, letters)))
 
     def node(self, tree: Expr, letters: Mapping[str, str]) -> list[Any]:
-        """An expression that is not a polynomial, of what it is applied to."""
+        """An expression that is not a polynomial, by its operands."""
         if isinstance(tree, Unary):
             return [tree.op, self.said(tree.operand, letters)]
         if isinstance(tree, Binary):
@@ -175,7 +175,7 @@ class _Contract:
         return [type(tree).__name__, str(getattr(tree, "value", ""))]
 
     def name(self, name: str, letters: Mapping[str, str]) -> Poly:
-        """What a name stands for; one that is not a value of the call is a word of the language, such as `count`."""
+        """The definition of a name; names that are not values of the call are words of the language, as `count`."""
         if name in letters:
             return Poly.symbol(letters[name])
         if name in self.op.lets:  # first: a size that is computed stands for its formula
@@ -195,14 +195,14 @@ class _Contract:
 
 
 class _Steps(_Contract):
-    """What callers notice of an operation of steps; what stands between steps is numbered as letters are."""
+    """The contract of an operation of steps; intermediates are numbered as letters are."""
 
     def __init__(self, op: Op) -> None:
         super().__init__(op)
         self.tensors |= {tensor.name: f"output {number}" for number, tensor in enumerate(op.outputs)}
 
     def whole(self) -> list[Any]:
-        """The same, and all outputs; runs are told from other sizes."""
+        """The same, with all outputs; runs are distinguished from other sizes."""
         op = self.op
         rows = [[row.get(name, "") for name in (*self.tensors, "accumulate")] for row in op.dtypes]
         parts = [
@@ -218,9 +218,9 @@ class _Steps(_Contract):
         return [*parts, [[dim.per_axis, bool(dim.run), dim.min] for dim in (self.dims[s] for s in self.numbers)]]
 
     def stepped(self, tensor: Tensor) -> list[Any]:
-        """Its axes in memory by word, and those that may be stretched, be lacking or be joined, by their places."""
+        """Its axes in memory by word, and the positions of those that may broadcast, be missing or be joined."""
         dims, places = tensor.dims, {axis: place for place, axis in enumerate(tensor.dims)}
-        for axis in dims:  # sizes are met in the order of the spec, whatever the words
+        for axis in dims:  # sizes occur in the order of the spec, whatever the words
             self.said(dims[axis].tree)
         orders = sorted(
             [word, [[places[a], self.said(dims[a].tree)] for a in o]] for word, o in self.words(tensor, dims)
@@ -233,13 +233,13 @@ class _Steps(_Contract):
         return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent, shape]
 
     def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
-        """The same; a truth attribute has its two words."""
+        """The same; a boolean attribute has its two words."""
         if tensor.layout is not None and self.op.attribute(tensor.layout).type == "bool":
             return self.op.layouts[tensor.layout].items()
         return super().words(tensor, dims)
 
     def placed(self, a: Attribute) -> list[Any]:
-        """The sizes, outputs and attributes that an attribute speaks of."""
+        """The sizes, outputs and attributes that an attribute refers to."""
         roles = [a.locates, a.extents_of, a.fills]
         sizes = [self.said(Name(self.op.dims[role].symbol)) if role else "" for role in roles]
         outputs = [self.tensors.get(name or "", "") for name in (a.dtype_of, a.order_of)]
@@ -249,7 +249,7 @@ class _Steps(_Contract):
         return [*sizes, *outputs, self.said(Name(a.per)) if a.per else "", a.keeps or "", blocks]
 
     def semantics(self) -> list[Any]:
-        """Step by step, by the letters in the order in which they are met."""
+        """The steps, with letters numbered in order of occurrence."""
         said = self.op.semantics
         formulas = [assignment for step in said.steps for assignment in step.assignments]
         used = [name for f in formulas for tree in (f.target, f.value) for name in _names(tree) if name in said.ranges]
@@ -275,12 +275,12 @@ def joined(tree: Expr, op: str) -> list[Expr]:
 
 
 def _names(tree: Expr) -> list[str]:
-    """The names of an expression, in the order in which they stand."""
+    """The names of an expression, in order of occurrence."""
     return [node.id for node in walk(tree) if isinstance(node, Name)]
 
 
 def _combined(op: str, left: Poly, right: Poly) -> Poly | None:
-    """What algebra makes of two sides; nothing if that is not a polynomial."""
+    """The algebraic result of two sides; None if it is not a polynomial."""
     try:
         return ALGEBRA[op](left, right)
     except NotPolynomial:
@@ -288,7 +288,7 @@ def _combined(op: str, left: Poly, right: Poly) -> Poly | None:
 
 
 def _cancels(op: str, left: Poly, right: Poly) -> bool:
-    """Whether a sum or difference takes a part away from another one, which inf - inf would tell."""
+    """Whether a sum or difference cancels a part, which would differ for inf - inf."""
     if op == "*":
         return False
     factors, sign = dict(left.terms), -1 if op == "-" else 1
@@ -296,7 +296,7 @@ def _cancels(op: str, left: Poly, right: Poly) -> bool:
 
 
 def _number(text: str) -> str:
-    """A number however it is written; another text as it is."""
+    """A number independent of notation; other texts unchanged."""
     try:
         return repr(float(text))
     except ValueError:

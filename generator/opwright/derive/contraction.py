@@ -1,6 +1,6 @@
-"""Contractions: steps that add up products of two reads, found by the roles of letters.
+"""Contractions: steps that sum products of two reads, found by the roles of letters.
 
-In: a program. Out: the same program with its products taken by pairs, and for a step what it contracts. Nothing here
+In: a program. Out: the same program with products split into pairs, and the contraction of a step. Nothing here
 knows how a contraction is computed, or an operation.
 """
 
@@ -17,17 +17,17 @@ from .program import Array, Formula, Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
 from .slopes import slope, without
 
-MOST_FACTORS = 5  # of a product that is taken by pairs: all their orders are tried
+MOST_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 
 
 @dataclass(frozen=True)
 class Slide:
-    """An index that letters move by so much each."""
+    """An index that is a sum of multiples of letters."""
 
     access: str  # target, left, right
     axis: int  # its number there
     factors: tuple[tuple[str, Expr], ...]
-    offset: Expr  # where all letters are 0
+    offset: Expr  # the index if all letters are 0
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class Contraction:
 
     @property
     def dense(self) -> bool:
-        """Whether each cell of both reads is used several times; other products take as long as memory does."""
+        """Whether each element of both reads is used several times; other products are bound by memory."""
         return bool(self.slides) or {ROWS, COLUMNS} <= {*self.roles.values()}
 
     @property
     def reduced(self) -> tuple[str, ...]:
-        """The letters that products are added up over."""
+        """The summed letters."""
         return tuple(letter for letter, role in self.roles.items() if role == REDUCED)
 
 
 def contraction(found: Program, part: Part) -> Contraction | None:
-    """What a step contracts; None where it is no contraction.
+    """The contraction of a step; None if it is not one.
 
-    It begins an array between steps; letters walk whole axes, alone or as windows; some letter is reduced, and another
-    one stands in the target and in just one of the two reads.
+    It initialises an intermediate; letters walk whole axes, alone or as windows; some letter is reduced, and another
+    one occurs in the target and in exactly one of the two reads.
     """
     assignment, value = part.formulas[0].assignment, part.formulas[0].value
     first = next(other for other in found.parts if other.target.tensor == part.target.tensor)
@@ -98,7 +98,7 @@ def _slides(found: Program, accesses: Mapping[str, Read]) -> tuple[Slide, ...]:
 
 
 def _alone(found: Program, read: Read) -> list[str | None]:
-    """For each axis the letter that walks it by itself; None for one of extent 1, '' where there is none."""
+    """For each axis the letter that walks it alone; None for an axis of extent 1, '' if there is none."""
     axes = found.arrays[read.tensor].axes
     return [
         None if axes[number].kind == "ones" else found.walks(read.tensor, number, index) or ""
@@ -107,7 +107,7 @@ def _alone(found: Program, read: Read) -> list[str | None]:
 
 
 def _slide(found: Program, name: str, axis: int, read: Read) -> Slide | None:
-    """An index that two letters move; None where it is none, or where the letters are not of the axis' kind."""
+    """An index of two letters; None if it is not one, or if the letters do not match the kind of the axis."""
     index, along = read.indices[axis], found.arrays[read.tensor].axes[axis]
     letters = [letter for letter in found.letters if letter in expr.names(index)]
     factors = [slope(index, letter) for letter in letters]
@@ -131,9 +131,10 @@ def _walked(found: Program, read: Read) -> bool:
 
 
 def paired(found: Program) -> Program:
-    """The program with sums of products of more factors as contractions of pairs: an array between steps for each pair.
+    """The program with sums of longer products as contractions of pairs, with an intermediate for each pair.
 
-    So is a factor that is no read but depends on letters; what depends on none is multiplied at the end.
+    A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
+    end.
     """
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
@@ -142,7 +143,7 @@ def paired(found: Program) -> Program:
 
 
 class _Split:
-    """A step, to be made of several."""
+    """A step that is split into several."""
 
     def __init__(self, found: Program, part: Part) -> None:
         self.found, self.part = found, part
@@ -150,7 +151,7 @@ class _Split:
         self.arrays: dict[str, Array] = {}
 
     def steps(self, arrays: dict[str, Array]) -> list[Part]:
-        """The steps that it becomes, whose arrays join `arrays`; none where it stays."""
+        """The resulting steps, whose arrays are added to `arrays`; none if it is not split."""
         part = self.part
         if part.by is not None or part.where or part.operator != "sum" or part.target.tensor in self.found.integers:
             return []
@@ -174,7 +175,7 @@ class _Split:
         return tuple(letter for letter in self.part.letters if letter in names)
 
     def operand(self, factor: Expr) -> Read:
-        """A factor as a read; of an array of its own where it is none."""
+        """A factor as a read, of a new array if it is not one."""
         if isinstance(factor, Read):
             return factor
         cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.letters(factor))
@@ -182,7 +183,7 @@ class _Split:
         return cells
 
     def cells(self, name: str, letters: Sequence[str]) -> Read:
-        """A cell of a new array whose axes letters walk."""
+        """An element of a new array whose axes letters walk."""
         axes = (dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
         self.arrays[name] = Array(name, "between", tuple(axes))
         return Read(name, tuple(map(Name, letters)))
@@ -208,7 +209,7 @@ class _Split:
         return True
 
     def cost(self, order: Sequence[Read]) -> tuple[int, ...]:
-        """How many letters the pairs run over, the most first."""
+        """The numbers of letters that the pairs run over, in descending order."""
         return tuple(
             sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in self.pairs(order)), reverse=True)
         )

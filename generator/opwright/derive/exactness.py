@@ -1,4 +1,4 @@
-"""The quotients that kernels compute: each of one size by another, and known to leave no remainder.
+"""The quotients that kernels compute: one size by another, known to leave no remainder.
 
 In: an operation. Out: the problems of those that are not.
 """
@@ -14,7 +14,7 @@ from ..language.source import Mark, Problem
 
 
 def conjuncts(tree: Expr) -> Iterator[Expr]:
-    """What holds where a condition holds: the parts that `and` joins, and what `all` says of every axis."""
+    """The consequences of a condition: the operands of `and`, and the argument of `all` on every axis."""
     if isinstance(tree, Binary) and tree.op == "and":
         yield from conjuncts(tree.left)
         yield from conjuncts(tree.right)
@@ -25,7 +25,7 @@ def conjuncts(tree: Expr) -> Iterator[Expr]:
 
 
 def quotients(op: Op) -> Iterator[Problem]:
-    """Kernels divide one size by another, which must be known to divide it, or they would drop what is left over."""
+    """Kernels divide one size by another, which must be known to divide it; otherwise they would drop the remainder."""
     said = divisible(op)
     for tree, at in _unchecked(op):
         for node in _exact(tree):
@@ -43,7 +43,7 @@ Placed = tuple[Expr, Mark]
 
 
 def divided(op: Op) -> Iterator[tuple[str, str]]:
-    """What extents and indices divide, and by what: the quotients that every legal call leaves whole."""
+    """The divisions in extents and indices: quotients that are exact in every legal call."""
     for tree, _ in _sizes(op):
         for node in _exact(tree):
             if isinstance(node.left, Name) and isinstance(node.right, Name):
@@ -72,7 +72,7 @@ def _ranges(op: Op) -> list[Placed]:
 
 
 def _unchecked(op: Op) -> Iterator[Placed]:
-    """The integers of semantics that validators do not compute, so that no call is refused for a remainder."""
+    """The integers of the semantics that validators do not compute, so that no call is refused for their remainder."""
     yield from _ranges(op)
     for guard in op.semantics.where:
         yield guard.tree, guard.at
@@ -94,7 +94,7 @@ def _sizes(op: Op) -> Iterator[Placed]:
 
 
 def divisible(op: Op) -> set[tuple[Expr, Expr]]:
-    """The pairs of which constraints say that the second divides the first, alone or beside other conditions."""
+    """The pairs for which constraints state that the second divides the first, alone or among other conditions."""
     said = set()
     for constraint in op.constraints:
         for node in conjuncts(constraint.expr.tree) if constraint.expr else ():

@@ -1,7 +1,7 @@
-"""An operation's symbols and letters, one of each per spatial axis where it is a vector, and its expressions in them.
+"""An operation's symbols and letters, with vectors expanded per spatial axis, and its expressions in them.
 
 In: an operation, and the name of a group class or None. Out: an `Expansion`. On a spatial axis that a call does not
-have extents are 1 and indices 0. Raises SpecInvalid where neutral values cannot make them so, and where an extent is no
+have, extents are 1 and indices 0. Raises SpecInvalid if neutral values cannot ensure this, or if an extent is not a
 polynomial.
 """
 
@@ -21,7 +21,7 @@ from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
 
 
 class Expansion:
-    """An operation's symbols and letters, with one of each per spatial axis where it is a vector."""
+    """An operation's symbols and letters, with vectors expanded per spatial axis."""
 
     def __init__(self, op: Op, group_class: GroupClass | None) -> None:
         self.op = op
@@ -44,7 +44,7 @@ class Expansion:
             for name, suffix in self.copies(letter, letter in self.vector_letters):
                 self.extents[name] = self.poly(extent.tree, suffix)
         self.defined = self.definitions()
-        # The quotients of a call that leave no remainder, by the names that kernels have for both.
+        # The exact quotients of a call, by the kernels' names of both sizes.
         pairs = list(divided(op))
         self.quotients = frozenset(
             tuple(f"{name}_{suffix}" if name in self.vectors else name for name in pair)
@@ -53,7 +53,7 @@ class Expansion:
         )
 
     def definitions(self) -> dict[str, Poly]:
-        """Named values that are polynomials, each in symbols that are none."""
+        """Named values that are polynomials, in terms of other symbols only."""
         found: dict[str, Poly] = {}
         pending = {symbol: let.value.tree for symbol, let in self.op.lets.items() if let.value is not None}
         while ready := [symbol for symbol, tree in pending.items() if not expr.names(tree) & pending.keys() - {symbol}]:
@@ -79,7 +79,7 @@ class Expansion:
         return plain + self.correction(tree, suffix, 1)
 
     def correction(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Poly:
-        """What makes an expression `wanted` on a missing axis, where its neutral values alone do not."""
+        """The expression that is `wanted` on a missing axis, if its neutral values alone do not suffice."""
         if suffix is None or self.missing.fits(tree, wanted):
             return ZERO
         value = self.missing.value(tree)
@@ -102,7 +102,7 @@ class Expansion:
         return {letter: Affine.of({}) for letter, extent in self.extents.items() if extent == ONE}
 
     def positive(self, factor: Poly) -> bool | None:
-        """True or False for a factor that is certainly >= 1 or <= -1; None where it may be 0 or of either sign."""
+        """True or False for a factor that is certainly >= 1 or <= -1; None if it may be 0 or of either sign."""
         with contextlib.suppress(NotPolynomial):
             factor = factor.substitute(self.defined)
         if len(factor.terms) != 1:
@@ -116,7 +116,7 @@ class Expansion:
 
 
 def _polynomial(written: Located) -> Poly:
-    """The polynomial that a formula of a spec is. Raises SpecInvalid, with its place, where it is none."""
+    """A formula of a spec as a polynomial. Raises SpecInvalid, with its place, if it is not one."""
     try:
         return polynomial(written.tree)
     except NotPolynomial as error:

@@ -1,9 +1,9 @@
-"""The steps of a phase with two letters that walk an axis together made one, which walks it alone.
+"""Merges two letters that walk an axis together, in the steps of a phase, into one that walks it alone.
 
-In: a program and the steps of one of its phases, some of which read or write `x[..., g * E + k, ...]`. Out: the same in
-terms of a letter `c` for the whole axis: what such steps add up for each `g` is added up for each `c` first, and for
-each `g` afterwards; what they know of `g` is spread over `c` before. Where neighbours lie along that axis, lanes may
-then go along all of it, however few values `k` has: as over the channels of a group normalisation.
+In: a program and the steps of one of its phases, some of which read or write `x[..., g * E + k, ...]`. Out: the same
+steps with a letter `c` for the whole axis: sums for each `g` are computed for each `c` first, and then for each `g`;
+values for each `g` are broadcast over `c` before. If the axis is contiguous, lanes can then use all of it, however few
+values `k` has, as with the channels of a group normalisation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .program import Array, Axis, Formula, Part, Program
 
 
 class _Apart(Exception):  # noqa: N818  # named for what it says
-    """The letters stand somewhere by themselves, where no letter of the whole axis can."""
+    """The letters occur separately, where no letter of the whole axis can replace them."""
 
 
 def joined(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
-    """The program of these steps and the letter of the axis; None where no two letters walk one, or not only that."""
+    """The program of these steps and the letter of the axis; None if no two letters walk one and nothing else."""
     for part in parts:
         for read in (part.target, *part.reads):
             for number, index in enumerate(read.indices):
@@ -42,7 +42,7 @@ class _Joining:
         self.letters = {**found.letters, self.letter: Axis(self.letter, axis.extent, "one")}
         self.arrays = dict(found.arrays)
         self.found, self.made = found, list[Part]()
-        self.spread: dict[Read, Read] = {}  # what is known of the outer letter, by the letter of the axis
+        self.spread: dict[Read, Read] = {}  # values for the outer letter, by the letter of the axis
 
     def program(self, parts: Sequence[Part]) -> tuple[Program, str]:
         for part in parts:
@@ -60,7 +60,7 @@ class _Joining:
             raise _Apart
         target = self.cell(part.target)
         sums = None
-        if self.outer in expr.names(target):  # for each value of the outer letter: first for each of the axis
+        if self.outer in expr.names(target):  # for each value of the outer letter: first for each value of the axis
             sums, target = target, self.array(target, "of")
         formulas = tuple(
             dataclasses.replace(
@@ -87,7 +87,7 @@ class _Joining:
         self.made.append(Part(part.number, (Formula("", made),), None, (), letters, part.at))
 
     def array(self, read: Read, word: str) -> Read:
-        """A new array with the axes of another, but for the letter of the axis in place of the outer one."""
+        """A new array with the axes of another, with the letter of the axis instead of the outer one."""
         indices = [index.id for index in read.indices if isinstance(index, Name)]
         if len(indices) != len(read.indices) or indices.count(self.outer) != 1:
             raise _Apart
@@ -102,7 +102,7 @@ class _Joining:
         return Read(read.tensor, tuple(self.index if i == Name(self.letter) else i for i in read.indices))
 
     def cell(self, read: Read) -> Read:
-        """An element by the letter of the axis, where the two walk it."""
+        """An element indexed by the letter of the axis instead of the two."""
         indices = tuple(Name(self.letter) if index == self.index else index for index in read.indices)
         cell = Read(read.tensor, indices, read.column)
         if self.inner in expr.names(cell) or (len({*indices}) < len(indices) and self.letter in expr.names(cell)):

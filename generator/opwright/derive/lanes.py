@@ -1,6 +1,6 @@
-"""The letters along which the lanes of a phase may go.
+"""The letters that the lanes of a phase may run along.
 
-In: the steps of a phase. Out: letters; a call decides among them, by how its arrays lie in memory.
+In: the steps of a phase. Out: letters; a call chooses among them by the strides of its arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_LANES = 3  # letters among which a call chooses
 
 
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
-    """The letters whose neighbours may lie next to each other in memory: those that walk a last axis of a tensor."""
+    """The letters that may be contiguous in memory: those that walk a last axis of a tensor."""
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
     walked: dict[str, None] = {}
     for part in parts:
@@ -29,7 +29,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
 
 
 def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:
-    """What a phase copies where it does nothing but copy one run, walked by `letter`, to another; else None."""
+    """The copy of one run, walked by `letter`, to another, if the phase does nothing else; else None."""
     part, value = parts[0], parts[0].formulas[0].value
     if len(parts) > 1 or part.by or part.where or part.operator != "set" or not isinstance(value, Read):
         return None
@@ -40,7 +40,7 @@ def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:
 
 
 def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
-    """The axes of a tensor of which one is the last: a run may have no axes, and lists say where runs stand."""
+    """The axes of a tensor that may be the last one: a run may have no axes, and lists may reorder runs."""
     tensor = next((tensor for tensor in op.tensors if tensor.name == name), None)
     if tensor is None:
         return

@@ -1,7 +1,7 @@
-"""What an operation is on the spatial axes that a call does not have. Kernels walk all axes that any call may have.
+"""The operation on spatial axes that a call does not have. Kernels walk all axes that any call may have.
 
-In: an operation. Out: the values of its expressions there, and the problems of those that keep kernels from walking one
-cell at its start.
+In: an operation. Out: the values of its expressions there, and the problems of expressions that do not reduce to one
+cell at index 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ABSENT = "absent"
 
 
 class MissingAxes:
-    """What expressions are on a spatial axis that a call does not have: extents should be 1 there, indices 0."""
+    """The values of expressions on a spatial axis that a call does not have: extents should be 1, indices 0."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -33,7 +33,7 @@ class MissingAxes:
         self.values |= {dim.symbol: 1 for dim in op.dims.values() if dim.per_axis}
 
     def value(self, tree: expr.Expr) -> expr.Value | None:
-        """The value of a tree there, letters being 0; None where a scalar or a remainder decides it."""
+        """The value of a tree there, with letters 0; None if it depends on a scalar or a remainder."""
         try:
             return evaluate(tree, {**dict.fromkeys(expr.names(tree) - self.symbols, 0), **self.values})
         except (KeyError, expr.Inexact):
@@ -46,7 +46,7 @@ class MissingAxes:
         return other
 
     def fits(self, tree: expr.Expr, wanted: expr.Value) -> bool:
-        """Whether kernels may walk a missing axis like any other, this tree being `wanted` there."""
+        """Whether a tree is `wanted` on a missing axis, so that kernels can walk it like any other."""
         return not self.possible or self.value(tree) == wanted
 
     def fits_always(self, tree: expr.Expr, wanted: expr.Value) -> bool:
@@ -65,7 +65,7 @@ class MissingAxes:
 
 
 def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
-    """What kernels compute per spatial axis, and what each must be on an axis that a call does not have."""
+    """The expressions that kernels compute per spatial axis, and their required value on a missing axis."""
     semantics = op.semantics
     values = [semantics.assignment.target, semantics.assignment.value]
     values += [semantics.finish.tree] if semantics.finish else []
@@ -84,12 +84,12 @@ def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
     return ((tree, value) for tree, value in wanted if expr.loose_names(tree) & vectors)
 
 
-# The values that a neutral one is compared with, and what each is wanted for.
+# The values that a neutral one is compared with, and the reason for each.
 _BETTER = (0, 1, -1, 2)
 
 
 def neutrals(op: Op) -> Iterator[Problem]:
-    """A neutral value leaves a spatial axis that a call does not have with one cell, at its start."""
+    """A neutral value reduces a missing spatial axis to one cell at index 0."""
     missing = MissingAxes(op)
     if not missing.possible:
         return
@@ -114,7 +114,7 @@ def neutrals(op: Op) -> Iterator[Problem]:
 
 
 def of_steps(op: Op) -> Iterator[Problem]:
-    """What steps compute per spatial axis and is not neutral on one that a call does not have, which they walk, too."""
+    """Problems of expressions of steps that are not neutral on a missing spatial axis, which steps walk, too."""
     missing = MissingAxes(op)
     if not missing.possible:
         return

@@ -28,9 +28,9 @@ from .access import Access, Axis, access, merged, mixed_radix
 from .expansion import expansion
 from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 
-# What most often keeps letters from walking an output axis by themselves.
+# The most common reason why letters do not walk an output axis alone.
 PRODUCT = "; if letters together walk a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"
-# A letter that is usually shorter than this is not worth an innermost loop where another one is.
+# A letter that is usually shorter than this does not become the innermost loop if another one can.
 WORTHWHILE = 8
 
 
@@ -65,9 +65,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The innermost loop where it runs along the output: `position` is the walked output letter, cut into blocks.
+    """The innermost loop if it runs along the output: `position` is the walked output letter, cut into blocks.
 
-    `cell` is the position as the inner loop reaches it; it equals `position` unless the axis was solved.
+    `cell` is the position in terms of the inner loop; it equals `position` unless the axis was solved.
     """
 
     position: str
@@ -91,7 +91,7 @@ class Nest:
 
 
 def derive(op: Op, layouts: Mapping[str, str], group_class: GroupClass | None) -> Nest:
-    """The loop nest of one variant. Raises SpecInvalid where the assignment has no gather form."""
+    """The loop nest of one variant. Raises SpecInvalid if the assignment has no gather form."""
     try:
         return _Derivation(op, layouts, group_class).nest()
     except NotPolynomial as error:
@@ -156,7 +156,7 @@ class _Derivation:
         return self.assemble(outputs, general, free, lane, dot, solves)
 
     def solvable(self, axis: Axis, free: Sequence[str], used: set[str]) -> str:
-        """The letter that an output axis' equation is solved for: the first that has a sure sign."""
+        """The letter that an output axis' equation is solved for: the first with a factor of known sign."""
         for letter in axis.index.letters:
             if (
                 letter in free
@@ -179,7 +179,7 @@ class _Derivation:
             used.add(solves[position])
         best: tuple[int, int, int] | None = None
         choice: tuple[str | None, str | None] = (None, None)
-        # A letter that an equation ties to another one moves both, so it is never a contiguous walk.
+        # An equation moves another letter together with this one, so it is never a contiguous walk.
         tied = {letter for axis in general.values() for letter in axis.index.letters}
         reductions = [letter for letter in free if letter not in tied]
         candidates = [(position, solves.get(position, position), True) for position, _ in outputs]
@@ -200,7 +200,7 @@ class _Derivation:
         return max(found, default=1)
 
     def contiguity(self, accessed: Access, letter: str) -> int:
-        """2 where the address stays or moves by one element, 1 by a stride along the innermost axis, else 0."""
+        """2 if the address stays or moves by one element, 1 if by a stride along the innermost axis, else 0."""
         return min(
             2 if coefficient in (ZERO, ONE) else 1 if axes[-1].index.coefficient(letter) == coefficient else 0
             for coefficient, axes in zip(accessed.coefficient(letter), accessed.ways)
@@ -261,7 +261,7 @@ class _Derivation:
         return not self.expansion.positive(axis.extent)
 
     def walked(self, axis: Axis, positions: Mapping[str, Poly] = MappingProxyType({})) -> tuple[str, ...] | None:
-        """The letters that walk exactly an axis, where they do; what named values stand for counts as said."""
+        """The letters that walk exactly an axis, if they do; named values count as their definitions."""
         defined, extents = self.expansion.defined, {**self.extents, **positions}
         try:
             index, extent = axis.index.with_symbols(defined), axis.extent.substitute(defined)
@@ -280,7 +280,7 @@ class _Derivation:
     def place(
         self, conditions: Mapping[Within | Solved, None], order: Sequence[str], inner: str | None, solved: set[str]
     ) -> tuple[list[Loop], tuple[Within | Solved, ...]]:
-        """Every condition at the innermost loop that it depends on; those of no loop come before all of them."""
+        """Every condition at the innermost loop that it depends on; others come before all loops."""
         sequence = [*order, *([inner] if inner is not None else [])]
         loops = {letter: Loop(letter, self.extents[letter]) for letter in sequence}
         before: list[Within | Solved] = []
@@ -292,7 +292,7 @@ class _Derivation:
                 before.append(condition)
                 continue
             loop = loops[sequence[max(inside)]]
-            # A letter that is solved for moves with the loop's own, so that an index of both has no bounds here.
+            # A solved letter moves with the loop's own, so an index of both has no bounds here.
             direct = [letter for letter in index.letters if reached.get(letter) == loop.letter] == [loop.letter]
             sure = direct and self.expansion.positive(index.coefficient(loop.letter)) is not None
             if isinstance(condition, Solved):
@@ -310,7 +310,7 @@ class _Derivation:
         return [loops[letter] for letter in sequence], tuple(before)
 
     def at_position(self, general: Mapping[str, Axis]) -> Access:
-        """The target as the store addresses it: solved axes by their position."""
+        """The target as addressed by the store: solved axes by their position."""
         names = {axis.name: position for position, axis in general.items()}
         ways = tuple(
             tuple(

@@ -1,6 +1,6 @@
 """Rules about the normal form that a spec asserts: what fast kernels rely on, beyond the values that prove.py compares.
 
-In: an operation whose names and kinds are settled. Out: problems.
+In: an operation with valid names and kinds. Out: problems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LETTERS = ("g", "small", "big", "k")
 
 
 def normal_form(op: Op) -> Iterator[Problem]:
-    """Note what keeps the normal form of an operation, where it has one, from being one."""
+    """Record why the normal form of an operation, if it has one, is invalid."""
     form = op.normal_form
     if form is None:
         return
@@ -72,7 +72,7 @@ def _symbols(op: Op, form: NormalForm) -> Iterator[Problem]:
 
 
 def _roles(op: Op, form: NormalForm) -> Iterator[Problem]:
-    """What is solved for is the output; the other two, and the bias, are inputs that every call has or may lack."""
+    """The solved tensor is the output; the other two are required inputs, and the bias an optional one."""
     assert form.weights is not None
     assert isinstance(form.weights.tree, Read)
     parts = {"x": form.big, "y": form.small, "w": form.weights.tree.tensor}
@@ -102,7 +102,7 @@ def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
         each = channels_per_group(op, channels.tree, form, None)
         whole = each is not None and all(power > 0 for monomial, _ in each.terms for _, power in monomial)
         if not whole and (channels.tree, Name(form.groups)) not in said:
-            message = f"a constraint must say that {form.groups} divides the channels of '{name}', as in"
+            message = f"a constraint must state that {form.groups} divides the channels of '{name}', as in"
             yield Problem(channels.at, "normal-form", f"{message} {channels.text} % {form.groups} == 0")
 
 
@@ -117,7 +117,7 @@ def channels_per_group(op: Op, channels: expr.Expr, form: NormalForm, group: str
 
 
 def _neutrals(op: Op, form: NormalForm) -> Iterator[Problem]:
-    """On a spatial axis that a call does not have the one tap meets the one cell."""
+    """On a missing spatial axis the single tap reads the single cell."""
     missing = MissingAxes(op)
     for symbol, wanted in ((form.stride, 1), (form.dilation, 1), (form.pad, 0)):
         if not missing.fits(Name(symbol), wanted):

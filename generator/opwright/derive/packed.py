@@ -1,7 +1,7 @@
-"""Numbers of four bits, two to a byte: told as operations on bytes.
+"""Rewrites packed four-bit numbers, two per byte, as operations on bytes.
 
-In: an operation whose tensors may say `packed`. Out: the same operation on bytes, s8 for s4 and u8 for u4: half as many
-along that axis, the number at an even place in the low bits. Everything after it reads bytes; nothing else is packed.
+In: an operation whose tensors may be `packed`. Out: the same operation on bytes, s8 for s4 and u8 for u4: half as many
+along that axis, even positions in the low bits. All later stages see bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMITS = {"s4": (-8, 7), "u4": (0, 15)}
 
 
 def bytewise(op: Op, problems: Problems) -> Op:
-    """The operation on bytes; what cannot be packed is noted."""
+    """The operation on bytes; records problems of tensors that cannot be packed."""
     packed = [tensor for tensor in op.tensors if tensor.packed is not None]
     found = [problem for tensor in packed for problem in _problems(op, tensor)]
     problems.extend(found)
@@ -51,8 +51,8 @@ def _problems(op: Op, tensor: Tensor) -> Iterator[Problem]:
     elsewhere = {tensor.joined, *tensor.broadcast, *tensor.may_lack}
     said = [a.name for a in op.attributes if tensor.name in (a.shape_of, a.order_of, a.dtype_of)]
     if tensor.packed in elsewhere or tensor.broadcast_as or said or float(tensor.absent or 0) != 0:
-        message = f"axis {tensor.packed} of '{tensor.name}' is always there as it is: it is not joined, stretched or"
-        yield Problem(at, RULE, f"{message} lacking, no attribute says shape, order or type, and `absent` is 0")
+        message = f"axis {tensor.packed} of '{tensor.name}' must be fixed: it is not joined, broadcast or"
+        yield Problem(at, RULE, f"{message} omitted, no attribute gives shape, order or type, and `absent` is 0")
     words = sorted({row.get(tensor.name, "") for row in op.dtypes})
     if len(words) != 1 or words[0] not in BYTES:
         message = f"'{tensor.name}' is packed, so it is s4 in all rows of dtypes or u4 in all, not {', '.join(words)}"
@@ -62,7 +62,7 @@ def _problems(op: Op, tensor: Tensor) -> Iterator[Problem]:
 
 
 def _halved(op: Op, tensor: Tensor) -> Located:
-    """How many bytes the axis has: half its extent; half rounded up where an earlier input tells the extent."""
+    """How many bytes the axis has: half its extent; rounded up if an earlier input determines the extent."""
     extent = tensor.dims[tensor.packed or ""]
     axis, size = list(tensor.dims).index(tensor.packed or ""), extent.tree
     before = op.inputs[: op.inputs.index(tensor)] if tensor in op.inputs else op.inputs
@@ -77,7 +77,7 @@ def _halved(op: Op, tensor: Tensor) -> Located:
 
 
 def _read(op: Op, tensor: Tensor) -> Op:
-    """An input of bytes; every read of it takes the half of a byte."""
+    """An input of bytes; every read of it extracts half of a byte."""
     axis = list(tensor.dims).index(tensor.packed or "")
     dtype = str(op.dtypes[0][tensor.name])
 
@@ -107,7 +107,7 @@ def _sixteenth(value: Expr) -> Expr:
 
 
 def _written(op: Op, tensor: Tensor, extent: Located) -> Op:
-    """An output of bytes; the numbers are an intermediate, of which two steps make bytes."""
+    """An output of bytes; the numbers are an intermediate that two steps pack."""
     axis = list(tensor.dims).index(tensor.packed or "")
     dtype = str(op.dtypes[0][tensor.name])
     numbers = _free(op, f"{tensor.name}_numbers")
@@ -147,7 +147,7 @@ def _typed(op: Op, tensor: Tensor, extent: Located) -> Op:
     dtype = str(op.dtypes[0][tensor.name])
     said = f"{tensor.summary or 'Packed.'} Two numbers of {dtype} share a byte along {tensor.packed},"
     dims = {axis: extent if axis == tensor.packed else e for axis, e in tensor.dims.items()}
-    summary = f"{said} the one at an even place in its low bits."
+    summary = f"{said} the one at an even position in its low bits."
     made = dataclasses.replace(tensor, dims=dims, packed=None, summary=summary)
 
     def put(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -171,7 +171,7 @@ def _changed(step: Step, change: Callable[[Assignment], Assignment]) -> Step:
 
 
 def _reread(tree: Expr, change: Callable[[Read], Expr]) -> Expr:
-    """A value with other expressions in place of its reads."""
+    """A value with its reads replaced by other expressions."""
     if isinstance(tree, Read):
         return change(tree)
     if isinstance(tree, Unary):
@@ -184,7 +184,7 @@ def _reread(tree: Expr, change: Callable[[Read], Expr]) -> Expr:
 
 
 def _free(op: Op, wanted: str) -> str:
-    """A name that nothing of the operation has."""
+    """A name that is unused in the operation."""
     taken = {tensor.name for tensor in op.tensors} | {a.target.tensor for a in _assignments(op)}
     taken |= {a.name or "" for a in op.attributes} | {a.symbol or "" for a in op.attributes}
     taken |= {*op.semantics.ranges, *op.lets, *(dim.symbol for dim in op.dims.values())}

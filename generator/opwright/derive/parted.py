@@ -1,9 +1,9 @@
-"""Outputs with the extents of an input that broadcasts, as kernels see them: sums over letters of their own.
+"""Rewrites outputs with the extents of a broadcasting input as sums over separate letters, for kernels.
 
 In: an operation of steps. Out: the same operation without `broadcast_as`. A size along which such outputs are summed
-becomes several sizes, one for each set of these inputs: a call divides its axes among them, by the inputs that are
-stretched along each. A letter over the size becomes a letter for each part, and the output lacks those over which it is
-summed. Of a size that is no run one part has its extent, and the others 1.
+becomes several sizes, one for each set of these inputs: a call divides its axes among them by the inputs that
+broadcast along each. A letter over the size becomes a letter for each part, and the output lacks the summed ones.
+If the size is not a run, one part has its extent and the others 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .program import program
 
 
 def summed_sizes(op: Op) -> dict[str, tuple[Tensor, ...]]:
-    """By symbol, the inputs that are stretched along a size and that outputs have the shape of."""
+    """By symbol, the inputs that broadcast along a size and whose shape outputs have."""
     found: dict[str, dict[str, Tensor]] = {}
     for tensor in op.outputs:
         for axis in (axis for axis in stretching(op, tensor) if axis in tensor.dims):
@@ -35,12 +35,12 @@ def stretching(op: Op, output: Tensor) -> tuple[str, ...]:
 
 
 def symbol_of(extent: Located) -> str:
-    """The size that an extent is; '' where it is none alone."""
+    """The size that an extent consists of; '' if it is not a single size."""
     return extent.tree.id if isinstance(extent.tree, Name) else ""
 
 
 def part_names(name: str, inputs: int) -> tuple[str, ...]:
-    """What the parts of a size, a letter or an axis are called; no name of a spec ends like them."""
+    """The names of the parts of a size, a letter or an axis; no name of a spec ends like them."""
     return tuple(f"{name}_p{number}_" for number in range(2**inputs))
 
 
@@ -79,7 +79,7 @@ class _Parted:
         return part_names(symbol, len(self.sizes[symbol]))
 
     def dims(self) -> dict[str, Dim]:
-        """The sizes, and behind them the parts of those that have some."""
+        """The sizes, followed by the parts of those that have some."""
         found = dict(self.forward.dims)
         for role, dim in self.forward.dims.items():
             if dim.symbol in self.sizes:
@@ -101,7 +101,7 @@ class _Parted:
         return tuple(dataclasses.replace(extent, tree=Name(name), text=name) for name in self.parts(tree.id))
 
     def kept(self, tensor: Tensor, axis: str) -> tuple[int, ...]:
-        """The numbers of the parts of an axis that a tensor has; an output lacks those over which it is summed."""
+        """The numbers of the parts of an axis that a tensor has; an output lacks the summed ones."""
         names = [given.name for given in self.sizes[symbol_of(tensor.dims[axis])]]
         bit = names.index(str(tensor.broadcast_as)) if axis in stretching(self.forward, tensor) else None
         return tuple(n for n in range(2 ** len(names)) if bit is None or not n >> bit & 1)
@@ -120,7 +120,7 @@ class _Parted:
         return dataclasses.replace(tensor, dims=dims, broadcast=(), broadcast_if={}, broadcast_as=None)
 
     def table(self, name: str, rows: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The orders of axes, with parts in their places; a tensor lacks some."""
+        """The orders of axes, with axes replaced by their parts; a tensor lacks some."""
         parts = {
             axis: part_names(axis, len(self.sizes[symbol_of(extent)]))
             for tensor in self.forward.tensors
@@ -144,7 +144,7 @@ class _Parted:
         return dataclasses.replace(found, target=target, value=value)
 
     def read(self, read: Read) -> Read:
-        """An element by the letters of the parts that its array has."""
+        """An element indexed by the letters of the parts that its array has."""
         tensors = {tensor.name: tensor for tensor in self.forward.tensors}
         indices: list[Expr] = []
         for axis, index in zip(self.found.arrays[read.tensor].axes, read.indices, strict=True):

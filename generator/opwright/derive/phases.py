@@ -1,11 +1,11 @@
-"""How the steps of a program go together in kernels: which are fused, over which letters, and what each keeps.
+"""Groups the steps of a program into kernels: which are fused, over which letters, and what is private to each.
 
-In: a program. Out: phases, done one after the other. Within a phase, tasks share nothing, so that threads may take them
-in any order: a task is one value of each letter in `own`. Arrays that one phase writes and reads for itself are private
-to a task. The lanes of vectors are neighbours along one letter; which, a call decides among those in `lanes`. Where
-tasks have that letter for themselves, each has a block of it. A contraction is a phase of its own, and so is the copy
-of its sums to an output: both may be left to kernels that know nothing of steps. One that
-reads rows once which another step walks again is fused with that step.
+In: a program. Out: phases, run one after the other. Within a phase, tasks are independent, so that threads may run them
+in any order: a task is one value of each letter in `own`. Arrays that only one phase writes and reads are private
+to a task. The lanes of vectors are neighbours along one letter, which a call chooses among `lanes`. If
+that letter belongs to tasks, each has a block of it. A contraction is a phase of its own, and so is the copy
+of its sums to an output: engines that know nothing of steps may run both. A contraction that
+reads rows once, which another step reads again, is fused with that step.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from .sharing import shared
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that are fused: the letters that tasks have for themselves, and those that lanes may go along."""
+    """Fused steps: the letters of tasks, and those that lanes may run along."""
 
     parts: tuple[Part, ...]
     own: tuple[str, ...]
     lanes: tuple[str, ...] = ()
-    contraction: Contraction | None = None  # what its one step contracts
+    contraction: Contraction | None = None  # the contraction of its single step
     copies: str | None = None  # the output that its one step copies from the sums of a contraction,
-    unless: str | None = None  # where a call does not have this input, which is added to them
-    finishes: str | None = None  # the sums of the phase before, which it alone reads, each cell for itself
-    joined: Staged | None = None  # the same steps with two letters made one, along which the last of `lanes` go
+    unless: str | None = None  # if a call lacks this input, which is added to them
+    finishes: str | None = None  # the sums of the previous phase, which it alone reads, elementwise
+    joined: Staged | None = None  # the same steps with two letters merged, for the last of `lanes`
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A program whose outputs are written once, at the end, by steps of their own where they must be."""
+    """A program whose outputs are written once, at the end, by separate steps if necessary."""
 
     program: Program
     phases: tuple[Phase, ...]
     private: frozenset[str]
 
     def along(self, number: int, letter: str | None) -> tuple[Staged, Phase]:
-        """A phase as it is where lanes go along a letter, and what it is one of."""
+        """The form of a phase for lanes along a letter, and the program it belongs to."""
         phase = self.phases[number]
         if phase.joined is not None and letter == phase.lanes[-1]:
             return phase.joined, phase.joined.phases[0]
@@ -57,21 +57,21 @@ class Staged:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All arrays, those of phases in other letters too."""
+        """All arrays, including those of phases with merged letters."""
         found = dict(self.program.arrays)
         for phase in self.phases:
             found |= phase.joined.program.arrays if phase.joined is not None else {}
         return found
 
     def first_writer(self, name: str) -> Part:
-        """The step that begins an array."""
+        """The step that initialises an array."""
         return next(part for part in self.program.parts if part.target.tensor == name)
 
 
 def apart(op: Op, tensor: Tensor) -> bool:
-    """Whether the arrays that an input is joined from can be taken one after the other, each with its part of the rest.
+    """Whether the arrays of a joined input can be processed one after the other, each with its slice of the rest:
 
-    They can where all phases are independent along that axis, and nothing but axes and letters knows its extent.
+    all phases are independent along that axis, and only axes and letters use its extent.
     """
     found = staged(op)
     program, extent = found.program, tensor.dims[tensor.joined or ""].tree
@@ -101,9 +101,9 @@ def _loose(tree: Expr) -> Iterator[Expr]:
 
 
 def in_place(op: Op) -> dict[str, tuple[str, ...]]:
-    """By output, the inputs whose memory it may have: no step reduces, and one alone reads such an input and writes it.
+    """By output, the inputs that it may overwrite: no step reduces, and one step reads such an input and writes
 
-    There each cell of the output is made of the same cell of the input.
+    the output, each element from the same element of the input.
     """
     found = staged(op).program
     if any(not set(part.letters) <= expr.names(part.target) for part in found.parts):
@@ -126,7 +126,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 
 
 def accumulator(output: str) -> str:
-    """The array in which an output's cells grow."""
+    """The array in which an output is accumulated."""
     return f"{output}_sum_"
 
 
@@ -164,7 +164,7 @@ def staged(op: Op) -> Staged:
 
 
 def _with_joined(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
-    """A phase, and the same in terms of a letter in place of two, if there are such."""
+    """A phase, together with its form with two letters merged, if there are such."""
     made = joined(found, phase.parts) if not (phase.contraction or phase.copies or phase.finishes) else None
     own = _own(made[0], made[0].parts) if made is not None else ()
     if made is None or not own:
@@ -175,7 +175,7 @@ def _with_joined(found: Program, phase: Phase, private: frozenset[str]) -> Phase
 
 
 def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
-    """Outputs that grow, are read again, or are not wholly written, become arrays that a last step copies."""
+    """Outputs that are accumulated, read again, or not fully written become intermediates that a last step copies."""
     letters, arrays, parts = dict(found.letters), dict(found.arrays), list(found.parts)
     for output in outputs:
         writers = [part for part in found.parts if part.target.tensor == output]
@@ -237,7 +237,7 @@ def renamed_part(part: Part, old: str, new: str) -> Part:
 
 
 def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
-    """The letters over which some steps are independent: each step writes and reads only cells of the same value."""
+    """The letters over which some steps are independent: each step writes and reads only elements of the same value."""
     result = []
     written = {part.target.tensor for part in parts}
     for letter in found.letters:
@@ -254,7 +254,7 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
-    """The axis of an element that a letter walks, by itself or with another one, and how; None where there is none."""
+    """The axis of an element that a letter walks, alone or with another one, and how; None if there is none."""
     for number, index in enumerate(read.indices):
         pair = found.pair(read.tensor, number, index) or ()
         if found.walks(read.tensor, number, index) == letter or letter in pair:
@@ -282,9 +282,9 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
 
 
 def _earlier(group: Phase, part: Part, own: Sequence[str]) -> bool:
-    """Whether a step is better done before a phase: it walks no letter of those that would be lost to its tasks.
+    """Whether a step is better run before a phase: it walks none of the letters that its tasks would lose,
 
-    As the counts of a window's cells, which are the same for every channel.
+    such as the counts of a window's elements, which are the same for every channel.
     """
     lost = {*group.own} - {*own}
     written = {other.target.tensor for other in group.parts}
@@ -294,10 +294,10 @@ def _earlier(group: Phase, part: Part, own: Sequence[str]) -> bool:
 
 
 def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bool:
-    """Whether a step is better left to a phase of its own, whose tasks are more: no step before walks what they gain.
+    """Whether a step is better in a phase of its own, which has more tasks: no earlier step walks the letters gained,
 
-    As where what is reckoned once for each channel is then used for all of its cells. Nor may arrays of the phase have
-    it, which are read while they are in a cache.
+    as with values computed once per channel and then used for all of its elements. Arrays of the phase must not have
+    these letters either, because they are read while in a cache.
     """
     written = {part.target.tensor for part in group.parts}
     walked = {letter for part in group.parts for letter in part.letters}
@@ -307,9 +307,9 @@ def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bo
 
 
 def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:
-    """Whether a step may join a phase: where one of both contracts, if rows that it reads once are walked by the other.
+    """Whether a step may join a phase: if one of them contracts, only if the other walks the rows that it reads once.
 
-    What reads both factors many times is left to the engine of contractions.
+    A contraction that reads both factors many times is left to the engine.
     """
     for product, others in ((group.contraction, (part,)), (contracted, group.parts)):
         if product is not None:
@@ -320,7 +320,7 @@ def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> 
 
 
 def _late(found: Program) -> list[Part]:
-    """The steps, each contraction just before the step that first reads its sums, if that reads them cell by cell."""
+    """The steps, with each contraction moved just before the first step that reads its sums, if elementwise."""
     parts = list(found.parts)
     for part in found.parts:
         product = contraction(found, part)
@@ -336,9 +336,9 @@ def _late(found: Program) -> list[Part]:
 
 
 def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:
-    """The output that a step copies the sums of a contraction to, which nothing else reads.
+    """The output to which a step copies the sums of a contraction that nothing else reads,
 
-    And the input that it adds to them: a call that leaves it out adds 0.
+    and the input that it adds; a call without that input adds 0.
     """
     value: Expr = part.formulas[0].value
     added: str | None = None
@@ -354,7 +354,7 @@ def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str |
 
 
 def _finishing(found: Program, phases: Sequence[Phase]) -> Iterator[Phase]:
-    """The phases, and of those that follow a contraction whether they may take its sums cell by cell, as these come."""
+    """The phases; those after a contraction are marked if they may process its sums as they are computed."""
     before: Contraction | None = None
     for phase in phases:
         sums = before.target if before is not None else None
@@ -364,7 +364,7 @@ def _finishing(found: Program, phases: Sequence[Phase]) -> Iterator[Phase]:
 
 
 def _finishes(found: Program, phase: Phase, sums: Read) -> bool:
-    """Whether a phase is pointwise over the letters of sums, which no other phase reads."""
+    """Whether a phase is pointwise over the letters of sums that no other phase reads."""
     users = [part for part in found.parts for read in (part.target, *part.reads) if read.tensor == sums.tensor]
     letters = _walkers(found, sums)
     pointwise = all(part.operator == "set" and {*part.letters} == {*letters} for part in phase.parts)
@@ -374,14 +374,14 @@ def _finishes(found: Program, phase: Phase, sums: Read) -> bool:
 
 
 def _walkers(found: Program, read: Read) -> list[str]:
-    """The letter that walks each axis of an element, '' where none does."""
+    """The letter that walks each axis of an element, '' if none does."""
     axes = found.arrays[read.tensor].axes
     pairs = [(number, index) for number, index in enumerate(read.indices) if axes[number].kind != "ones"]
     return [found.walks(read.tensor, number, index) or "" for number, index in pairs]
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:
-    """The arrays that only one phase, whose tasks share nothing, knows."""
+    """The arrays that only one phase with independent tasks uses."""
     users: dict[str, set[int]] = {}
     sums = {phase.contraction.target.tensor for phase in phases if phase.contraction}
     for number, phase in enumerate(phases):

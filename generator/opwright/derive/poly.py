@@ -14,7 +14,7 @@ from ..language.expr import INT64_MAX, Binary, Expr, Name, Number, Unary
 from ..memo import memoised
 
 MAX_TERMS = 100
-REMEMBERED = 2**14  # results of arithmetic that are kept: variants and both sides of a review share nearly all of it
+REMEMBERED = 2**14  # memoised results: variants and both sides of a review share nearly all arithmetic
 
 Monomial = tuple[tuple[str, int], ...]
 Terms = tuple[tuple[Monomial, int], ...]
@@ -73,7 +73,7 @@ class Poly:
 
     @property
     def constant(self) -> int | None:
-        """The value, where it depends on no symbol."""
+        """The value, if it depends on no symbol."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -120,7 +120,7 @@ def _multiply(left: Monomial, right: Monomial) -> Monomial:
 
 @memoised
 def polynomial(tree: Expr) -> Poly:
-    """The polynomial that an expression is; NotPolynomial where it is none."""
+    """An expression as a polynomial. Raises NotPolynomial if it is not one."""
     if isinstance(tree, Number) and isinstance(tree.value, int):
         return Poly.number(tree.value)
     if isinstance(tree, Name):
@@ -176,11 +176,11 @@ class Affine:
         return self + other.scaled(Poly.number(-1))
 
     def without(self, *letters: str) -> Affine:
-        """The same with those letters at 0."""
+        """The same with these letters at 0."""
         return Affine.of({letter: c for letter, c in self.coefficients if letter not in letters}, self.offset)
 
     def substitute(self, letters: Mapping[str, Affine]) -> Affine:
-        """Every letter that `letters` names replaced."""
+        """The same with letters replaced as in `letters`."""
         if not self.mentions(letters):
             return self
         total = Affine.of({}, self.offset)
@@ -197,7 +197,7 @@ class Affine:
 
 
 def affine(tree: Expr, letters: Iterable[str]) -> Affine:
-    """An index expression as an Affine; NotPolynomial where a letter is squared, divided or multiplied by another."""
+    """An index expression as an Affine. Raises NotPolynomial if letters are multiplied or divided."""
     known = list(dict.fromkeys(letters))
     coefficients: dict[str, Poly] = {}
     offset = ZERO

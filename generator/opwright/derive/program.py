@@ -1,6 +1,6 @@
 """The steps of an operation as a program: letters, the arrays that its steps read and write, and the steps in order.
 
-In: an operation whose semantics are steps. Out: a `Program`, which says what a step needs and how it follows on others;
+In: an operation whose semantics are steps. Out: a `Program`, with the dependences between steps;
 nothing here knows loops, C or a call. A letter is one number (`one`), a number per spatial axis (`spatial`), or stands
 for a run of axes (`run`), and so does an axis, which may also be of extent 1 for each axis of a run (`ones`).
 """
@@ -18,13 +18,13 @@ from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
 
-# The cell that no term has reached yet, by operator.
+# The initial value of a cell, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of an array, or all of a run: its name, its extent, and which kind of it."""
+    """An axis of an array, or all axes of a run: its name, its extent, and its kind."""
 
     name: str
     extent: Expr
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Array:
-    """What steps read or write. `role`: input, list (an attribute), output, or between (what steps name themselves)."""
+    """An array that steps read or write. `role`: input, list (an attribute), output, or between (an intermediate)."""
 
     name: str
     role: str
@@ -42,7 +42,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Formula:
-    """A step's assignment for one word of its attribute; the word is '' where none chooses."""
+    """A step's assignment for one word of its attribute; '' if no attribute selects."""
 
     word: str
     assignment: Assignment
@@ -83,24 +83,24 @@ class Part:
 
     @memoised
     def letters_of(self, formula: Formula) -> tuple[str, ...]:
-        """The letters that one of its formulas walks, with what `where` says."""
+        """The letters that one of its formulas walks, including those in `where`."""
         used = _names(formula.assignment).union(*(expr.names(guard.tree) for guard in self.where))
         return tuple(letter for letter in self.letters if letter in used)
 
     @property
     def source(self) -> str:
-        """The field of the spec that it stands in."""
+        """Its field in the spec."""
         return f"semantics.steps.{self.number}"
 
 
 @dataclass(frozen=True)
 class Program:
-    """All steps, with the extents of letters, and every array by its name."""
+    """All steps, with the extents of letters, and every array by name."""
 
     letters: Mapping[str, Axis]
     arrays: Mapping[str, Array]
     parts: tuple[Part, ...]
-    same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs that have as many cells as each other
+    same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs with the same number of elements
 
     @property
     def integers(self) -> frozenset[str]:
@@ -110,11 +110,11 @@ class Program:
         return frozenset(name for name in found if self.arrays[name].role == "between")
 
     def between(self) -> tuple[Array, ...]:
-        """The arrays that steps name themselves, in the order of their first step."""
+        """The intermediates, in the order of their first step."""
         return tuple(array for array in self.arrays.values() if array.role == "between")
 
     def walks(self, name: str, axis: int, index: Expr) -> str | None:
-        """The letter that walks the whole of an axis by itself; None where the index may leave it or repeat."""
+        """The letter that walks a whole axis alone; None if the index may leave it or repeat."""
         if not isinstance(index, Name) or index.id not in self.letters:
             return None
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
@@ -127,7 +127,7 @@ class Program:
         return tuple(self.walks(name, number, index) for number, index in enumerate(target.indices))
 
     def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
-        """The two letters that walk the whole of an axis together, each cell once: `g * E + k`, k of E values."""
+        """The two letters that together walk a whole axis, each element once: `g * E + k`, k of E values."""
         if not isinstance(index, Binary) or index.op != "+":
             return None
         for times, inner in ((index.left, index.right), (index.right, index.left)):
@@ -140,7 +140,7 @@ class Program:
         return None
 
     def _makes(self, axis: Axis, outer: str, inner: str, extent: Expr) -> bool:
-        """Whether an axis has as many cells as two letters have values together; `extent` is that of the inner one."""
+        """Whether an axis has the product of two letters' extents; `extent` is that of the inner one."""
         first, second = self.letters[outer], self.letters[inner]
         ways = (
             second.extent == Binary("/", axis.extent, first.extent),
@@ -162,7 +162,7 @@ class Program:
 
 @memoised
 def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Of the arrays that serve nothing but optional outputs, which of these they serve."""
+    """For arrays that only optional outputs need, which of these need them."""
     serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}
     grown = True
     while grown:
@@ -184,12 +184,12 @@ def kind_of_extent(op: Op, extent: Expr) -> str:
 
 
 def readable_lists(op: Op) -> tuple[Attribute, ...]:
-    """The attributes that steps read by an index: lists with an entry per cell of a size."""
+    """The attributes that steps index: lists with an entry per value of a size."""
     return tuple(attribute for attribute in op.attributes if attribute.per)
 
 
 def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
-    """The assignments of a step with the words that choose them."""
+    """The assignments of a step with the words that select them."""
     if step.do is not None:
         yield "", step.do
     for word, assignment in step.cases.items():
@@ -199,7 +199,7 @@ def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
 
 @memoised
 def program(op: Op) -> Program:
-    """The program of an operation of steps that `steps.py` has found no fault with, or is looking for faults in."""
+    """The program of an operation of steps, before or after `steps.py` has checked it."""
     letters = {
         letter: Axis(letter, extent.tree, kind_of_extent(op, extent.tree))
         for letter, extent in op.semantics.ranges.items()

@@ -1,7 +1,7 @@
-"""The role of each letter of an assignment, told by the accesses in which it stands and by nothing else.
+"""The role of each letter of an assignment, determined only by the accesses in which it occurs.
 
-In: what is assigned to, what is read, and letters. Out: a role for each letter. Of a product of two reads they say what
-a contraction is made of; of one read, whether it is pointwise or a reduction.
+In: the target, the reads, and letters. Out: a role for each letter. For a product of two reads they define
+the contraction; for one read, whether it is pointwise or a reduction.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ROWS = "rows"  # in the target and in some reads, the first among them
 COLUMNS = "columns"  # in the target and in some reads, the first not among them
 STRETCHED = "stretched"  # in the target alone
 REDUCED = "reduced"  # in reads alone
-WINDOW = "window"  # put before a role: it moves an index together with another letter
+WINDOW = "window"  # prefix of a role: the letter moves an index together with another letter
 
 
 def roles(target: Read, reads: Sequence[Read], letters: Iterable[str]) -> dict[str, str]:
-    """The role of each letter; reads of no letter count for none."""
+    """The role of each letter; reads without letters do not count."""
     walked = [read for read in reads if read.indices]
     compound = _compound((target, *walked), frozenset(letters))
     result = {}
@@ -42,7 +42,7 @@ def roles(target: Read, reads: Sequence[Read], letters: Iterable[str]) -> dict[s
 
 
 def _compound(accesses: Iterable[Read], letters: frozenset[str]) -> frozenset[str]:
-    """The letters that share an index with another one of which a read knows a place of its own nowhere."""
+    """The letters that share an index with another one and never index a read alone."""
     found: set[str] = set()
     for access in accesses:
         for index in access.indices:
@@ -54,7 +54,7 @@ def _compound(accesses: Iterable[Read], letters: frozenset[str]) -> frozenset[st
 
 @memoised
 def role_table(op: Op) -> tuple[tuple[str, Mapping[str, str]], ...]:
-    """The assignments of an operation as the spec has them, with the roles of their letters."""
+    """The assignments of an operation as in the spec, with the roles of their letters."""
     if not op.stepped:
         assignment = op.semantics.assignment
         reads = tuple(dict.fromkeys(expr.reads(assignment.value)))

@@ -1,7 +1,8 @@
-"""What steps of a phase compute several times, computed once: a step of its own, whose array the others read.
+"""Common subexpressions of the steps of a phase, computed once in a step of their own.
 
-In: a program and its phases. Out: the program with such steps. Only functions that cost much more than memory are worth
-it: softmax needs its exponentials twice, a normalisation its root once for many cells. The bits stay the same.
+In: a program and its phases. Out: the program with such steps. Only functions that cost much more than a memory access
+are worth it: softmax needs its exponentials twice, a normalisation its root once for many elements. The bits stay the
+same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..language.expr import Binary, Call, Expr, Name, Read, Unary
 from .program import Array, Formula, Part, Program
 
 COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
-ROOTS = frozenset({"sqrt", "rsqrt"})  # which cost more than memory only where one serves many cells
+ROOTS = frozenset({"sqrt", "rsqrt"})  # cost more than a memory access only if one value serves many elements
 
 
 def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]]) -> Program:
@@ -42,9 +43,9 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
 
 
 def _reckoned_before(found: Program, part: Part, arrays: dict[str, Array]) -> list[Part]:
-    """A step, behind those that reckon what it makes of quotients of few of its letters, as the weights of a blend.
+    """A step, preceded by steps that compute its values of quotients of few letters, such as interpolation weights.
 
-    Its reduced letters come first in their arrays, so that lanes along the others find neighbours.
+    Reduced letters come first in their arrays, so that lanes along the others are contiguous.
     """
     made: list[Part] = []
     for tree in dict.fromkeys(tree for formula in part.formulas for tree in _reckoned(found, part, formula.value)):
@@ -67,7 +68,7 @@ def _reckoned_before(found: Program, part: Part, arrays: dict[str, Array]) -> li
 
 
 def _reckoned(found: Program, part: Part, tree: Expr) -> list[Expr]:
-    """The widest values within one that read nothing, divide integers, and are the same for some letter of the step."""
+    """The largest parts of a value that read nothing, divide integers, and do not depend on some letter."""
     letters = expr.names(tree) & found.letters.keys()
     quotients = (node for node in expr.walk(tree) if _divides(node) and expr.names(node) & found.letters.keys())
     if not expr.reads(tree) and letters and letters < {*part.letters} and any(quotients):
@@ -85,7 +86,7 @@ def _divides(node: Expr) -> bool:
 
 
 def _repeated(parts: Sequence[Part], own: Sequence[str], found: Program) -> list[Expr]:
-    """The costly values of several steps, or of fewer letters than their step; the widest first."""
+    """The costly values of several steps, or of fewer letters than their step; the largest first."""
     seen: dict[Expr, int] = {}
     for part in parts:
         for tree in _costly(part):
@@ -96,7 +97,7 @@ def _repeated(parts: Sequence[Part], own: Sequence[str], found: Program) -> list
 
 
 def _inside(found: Program, tree: Expr) -> bool:
-    """Whether all that a value reads is there for all values of its letters, and it reads anything."""
+    """Whether a value reads anything, and all its reads are in bounds for all values of its letters."""
     reads = expr.reads(tree)
     return bool(reads) and all(
         found.covers(read.tensor, number, index) for read in reads for number, index in enumerate(read.indices)
@@ -104,7 +105,7 @@ def _inside(found: Program, tree: Expr) -> bool:
 
 
 def _costly(part: Part) -> list[Call]:
-    """The costly values of a step without guards, whatever word chooses its formula."""
+    """The costly values of a step without guards, for all of its words."""
     if part.where:
         return []
     first, *others = (

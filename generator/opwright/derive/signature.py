@@ -1,4 +1,4 @@
-"""Kernels as callers see them: their names, what they take, and where they lie.
+"""Kernels as callers see them: names, parameters and files.
 
 In: an operation, or a variant of it. Out: a `Signature`. Header, entries, the package's declarations for cffi, its list
 of kernels, the manifest and the names that a spec may not take are all printed from here.
@@ -21,7 +21,7 @@ from .variants import Variant, expand, layout_choices, row_name, stem
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a C function; `mark` is what stands between its type and its name."""
+    """A parameter of a C function; `mark` is the text between its type and its name."""
 
     name: str
     c_type: str
@@ -31,7 +31,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A type of C functions: what one returns and takes, tensors first."""
+    """A type of C functions: the result and the parameters, tensors first."""
 
     type_name: str
     tensors: tuple[Parameter, ...]
@@ -50,7 +50,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Stem:
-    """What kernels of all ISAs share: a name, and what they are specialised for.
+    """The part that kernels of all ISAs share: a name, and their specialisation.
 
     `part` names the library of the fast ones; it is empty for the one that most of them share.
     """
@@ -62,13 +62,13 @@ class Stem:
     part: str
 
 
-# What a portable kernel takes beside tensors and sizes, what a fast one does, and its two companions.
+# The further parameters of a portable kernel, of a fast one, and of its two companions.
 PART = (Parameter("part", "int64_t"), Parameter("parts", "int64_t"))
 TEAM = (Parameter("team", "opwright_team", "*", constant=True), Parameter("scratch", "void", "*"))
 WORKERS = (Parameter("workers", "int64_t"),)
 VALUES = (Parameter("values", "int64_t", "*"),)
 SIZES = "sizes"
-# The names that stand beside tensors in a portable kernel's parameters, and in a fast one's.
+# The parameter names besides tensors of a portable kernel, and of a fast one.
 PORTABLE_NAMES = frozenset({SIZES, *(parameter.name for parameter in PART)})
 FAST_NAMES = frozenset({SIZES, *(parameter.name for parameter in TEAM)})
 
@@ -79,7 +79,7 @@ def header(op: Op) -> str:
 
 
 def header_path(op: Op) -> str:
-    """Where it lies in the package."""
+    """Its path in the package."""
     return f"include/{header(op)}"
 
 
@@ -100,14 +100,14 @@ def _tensors(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
 
 
 def prototype(op: Op, row: dict[str, str], fast: bool) -> Prototype:
-    """What the portable or the fast kernels of a dtype row take."""
+    """The parameters of the portable or the fast kernels of a dtype row."""
     name = f"opwright_{op.function}_{row_name(op, row)}{'' if fast else '_part'}"
     return Prototype(name, _tensors(op, row), (_sizes(op), *(TEAM if fast else PART)))
 
 
 @dataclass(frozen=True)
 class RowTypes:
-    """The function types of a dtype row: of its portable kernels, and of its fast ones where it has some."""
+    """The function types of a dtype row: of its portable kernels, and of its fast ones if it has some."""
 
     dtype: str
     portable: Prototype
@@ -120,12 +120,12 @@ def row_types(op: Op, row: dict[str, str], fast: bool) -> RowTypes:
 
 
 def scratch(op: Op) -> Prototype:
-    """What `<kernel>_scratch` of a fast kernel takes: it tells the bytes of memory for a number of workers."""
+    """The parameters of `<kernel>_scratch` of a fast kernel: it returns the bytes for a number of workers."""
     return Prototype(f"opwright_{op.function}_scratch", (), (_sizes(op), *WORKERS), "int64_t")
 
 
 def fixed(op: Op) -> Prototype:
-    """What `<kernel>_fixed` takes: it tells which values are worth compiling in."""
+    """The parameters of `<kernel>_fixed`, which returns the values that are worth compiling in."""
     return Prototype(f"opwright_{op.function}_fixed", (), (_sizes(op), *VALUES), "int64_t")
 
 
@@ -139,7 +139,7 @@ def _stem(op: Op, dtype: str, words: tuple[str, ...], group: GroupClass | None) 
 
 @memoised
 def stems(op: Op) -> tuple[Stem, ...]:
-    """Those of all kernels, in the order of dtype row, layout and class."""
+    """The signatures of all kernels, in the order of dtype row, layout and class."""
     choices = itertools.product(op.dtypes, layout_choices(op), op.classes or (None,))
     return tuple(_stem(op, row_name(op, row), tuple(words.values()), group) for row, words, group in choices)
 
@@ -153,11 +153,11 @@ def signature(variant: Variant) -> Signature:
 
 @memoised
 def signatures(op: Op) -> tuple[Signature, ...]:
-    """Those of all kernels of an operation."""
+    """The signatures of all kernels of an operation."""
     return tuple(signature(variant) for variant in expand(op))
 
 
-# Where kernels lie.
+# Files of kernels.
 
 
 @memoised
@@ -170,7 +170,7 @@ def _is_channelwise(op: Op, group: str) -> bool:
 
 
 def library_part(op: Op, group: GroupClass | None) -> str:
-    """The class in the name of its own library: where each group has one channel of either side, so has the engine."""
+    """The class in the name of its own library: groups with one channel on either side have an engine of their own."""
     name = group_name(group)
     return name if name and _is_channelwise(op, name) else ""
 

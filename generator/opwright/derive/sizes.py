@@ -1,4 +1,4 @@
-"""What kernels must know of a call: the struct of sizes that every kernel of an operation takes.
+"""The facts of a call that kernels need: the struct of sizes that every kernel of an operation takes.
 
 In: an operation. Out: its members, in a fixed order: sizes of tensors, then every value that semantics mention.
 """
@@ -24,7 +24,7 @@ def vector_axes(op: Op) -> tuple[str, ...]:
 class SizeField:
     """A member of the struct of sizes that every kernel of an operation takes.
 
-    Its summary is a name of the spec, no description: an edited description moves no C.
+    Its summary is a name of the spec, not a description: an edited description changes no C.
     """
 
     name: str
@@ -36,7 +36,7 @@ class SizeField:
 
 @memoised
 def size_fields(op: Op) -> tuple[SizeField, ...]:
-    """What kernels must know of a call: every size of a tensor, and every value that semantics mention."""
+    """The members of the struct: every size of a tensor, and every value that the semantics use."""
     kinds = symbol_kinds(op)
     semantics = op.semantics
     trees = [located.tree for located in (*semantics.ranges.values(), *semantics.where)]
@@ -69,6 +69,6 @@ def size_fields(op: Op) -> tuple[SizeField, ...]:
 
 
 def uses_absent(op: Op) -> bool:
-    """Whether some kernel must know which spatial axes a call does not have."""
+    """Whether some kernel needs to know which spatial axes a call does not have."""
     missing = MissingAxes(op)
     return any(not missing.fits(tree, value) for tree, value in on_missing_axes(op))

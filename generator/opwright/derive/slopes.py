@@ -1,7 +1,7 @@
-"""How an integer expression grows with a letter: by which factor, and what is left where the letter is 0.
+"""An integer expression as a linear function of a letter: the factor, and the rest at 0.
 
-In: index expressions and guards of steps. Out: trees that are folded, so that they print as one would write them. An
-expression that a letter stands in otherwise than as a multiple (under floor, %, min, ...) has no slope.
+In: index expressions and guards of steps. Out: simplified trees, which print as written by hand. An
+expression that uses a letter in any other way than as a multiple (under floor, %, min, ...) has no slope.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {"+": plus, "-": minus, "*
 
 
 def folded(tree: Expr) -> Expr:
-    """The same with what adds 0, multiplies by 0 or 1, or is a number, worked out."""
+    """The same tree with additions of 0, products with 0 or 1, and constants folded."""
     if isinstance(tree, Unary) and tree.op == "-":
         return negated(folded(tree.operand))
     if isinstance(tree, Binary) and tree.op in _FOLDED:
@@ -79,12 +79,12 @@ def folded(tree: Expr) -> Expr:
 
 
 def without(tree: Expr, letter: str) -> Expr:
-    """The tree where the letter is 0."""
+    """The tree with the letter at 0."""
     return folded(substitute(tree, {letter: ZERO}))
 
 
 def slope(tree: Expr, letter: str) -> Expr | None:
-    """By how much the tree grows with each step of the letter; None where that is not always the same."""
+    """The growth of the tree per step of the letter; None if it varies."""
     if letter not in expr.names(tree):
         return ZERO
     if tree == Name(letter):
@@ -105,7 +105,7 @@ def slope(tree: Expr, letter: str) -> Expr | None:
 
 
 def sign(tree: Expr, least: Mapping[str, int]) -> int:
-    """1 or -1 for what is certainly at least 1 or at most -1, else 0. `least` has the minimum of each symbol."""
+    """1 or -1 for a value that is surely at least 1 or at most -1, else 0. `least` has the minimum of each symbol."""
     try:
         terms = polynomial(tree).terms
     except NotPolynomial:
@@ -119,7 +119,7 @@ def sign(tree: Expr, least: Mapping[str, int]) -> int:
 
 
 def comparisons(tree: Expr) -> list[Expr] | None:
-    """Trees that are all at least 0 exactly where a condition holds; None where there are none."""
+    """Trees that are all at least 0 exactly if a condition holds; None if there are none."""
     if not isinstance(tree, Binary):
         return None
     left, right = tree.left, tree.right

@@ -1,4 +1,4 @@
-"""Rules of the dtype rows of operations of steps: what each tensor may hold, and which are integers.
+"""Rules of the dtype rows of operations of steps: the types of each tensor, and which are integers.
 
 In: an operation of steps. Out: problems, each with its place.
 """
@@ -20,12 +20,12 @@ from .program import readable_lists
 from .step_keys import is_number
 from .whole import is_whole, kinds_in_steps
 
-# Functions whose values are no integers, so that rows that accumulate in s64 cannot have them.
+# Functions with non-integer values, which rows that accumulate in s64 cannot use.
 INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
 
 
 def dtypes(op: Op) -> Iterator[Problem]:
-    """Rows of data types name every tensor, and make values that their accumulator can hold."""
+    """Rows of data types name every tensor, and their accumulator represents their values."""
     names = {*(tensor.name for tensor in op.tensors), "accumulate"}
     seen: dict[tuple[str, ...], Mark] = {}
     for row in op.dtypes:
@@ -64,13 +64,13 @@ def dtypes(op: Op) -> Iterator[Problem]:
 
 
 def _omitted(op: Op, row: Mapping[str, str]) -> Iterator[Problem]:
-    """What omitted inputs read as is a number of their type."""
+    """Omitted inputs read as a number of their type."""
     for tensor in op.inputs:
         dtype = row[tensor.name]
         number = float(tensor.absent) if tensor.absent and is_number(tensor.absent) else 0.0
         if dtype in DTYPES and (not DTYPES[dtype].holds(number) or (isinf(number) and row["accumulate"] == "s64")):
             message = f"'{tensor.name}' is {dtype} in a row of dtypes, which has no {tensor.absent}"
-            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; say another number")
+            yield Problem(place(tensor.absent, tensor.at), "tensor-absent", f"{message}; choose another number")
 
 
 def _of_integers(op: Op, row: Mapping[str, str]) -> set[str]:

@@ -1,6 +1,6 @@
-"""Rules of operations of steps: what each key may say, of the operation, its tensors, attributes and data types.
+"""Rules of operations of steps: legal values of the keys of the operation, its tensors, attributes and data types.
 
-In: an operation whose entries are complete. Out: problems. What steps cannot say yet is refused here, with its place.
+In: an operation with complete entries. Out: problems. Features that steps do not support are refused here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..language.model import Op, Tensor
 from ..language.schema import place
 from ..language.source import Problem, suggestion, unknown
 
-# What operations of steps do without, and why they need it not.
+# Keys that operations of steps must not use, and why they are not needed.
 INSTEAD = {
     "normal_form": "leave it out: which steps are contractions follows from the roles of their letters",
     "classes": "leave it out: kernels of steps take every size from the call, and an extent of 1 costs them no loop",
@@ -21,13 +21,13 @@ INSTEAD = {
 
 
 def words_of_attributes(op: Op) -> dict[str, list[str]]:
-    """The words of string attributes, and those of truth attributes."""
+    """The words of string attributes and of boolean attributes."""
     found = {a.name or "": [v.value for v in a.values or ()] for a in op.attributes if a.type == "string"}
     return found | {a.name or "": ["false", "true"] for a in op.attributes if a.type == "bool"}
 
 
 def counted(op: Op) -> Iterator[Problem]:
-    """What operations of steps must have, and what goes with `reduce` only."""
+    """Keys that operations of steps must have, and keys for `reduce` only."""
     if not op.outputs:
         yield Problem(op.at.key("outputs"), "one-output", "an operation has at least one output")
     if not op.inputs:
@@ -37,7 +37,7 @@ def counted(op: Op) -> Iterator[Problem]:
     said = op.semantics
     for key in ("reduce", "finish", "where", "init"):
         if key in dict(said.at.keys):
-            message = f"'{key}' is a key of semantics with `reduce`; a step has it itself"
+            message = f"'{key}' is a key of semantics with `reduce`; write it in a step"
             yield Problem(said.at.key(key), "steps-key", message)
     for key in ("normal_form", "classes"):
         if getattr(op, key):
@@ -45,7 +45,7 @@ def counted(op: Op) -> Iterator[Problem]:
     for tensor in (*op.inputs, *op.outputs):
         for key in ("arrangements", "view", "shape_of", "parameter"):
             if getattr(tensor, key):
-                instead = "; say it as an attribute, a list with `shape_of`" if key == "shape_of" else ""
+                instead = "; use a list attribute with `shape_of`" if key == "shape_of" else ""
                 message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet{instead}"
                 yield Problem(tensor.at.key(key), "steps-key", message)
     if op.spatial_rank.min > op.spatial_rank.max:
@@ -54,7 +54,7 @@ def counted(op: Op) -> Iterator[Problem]:
 
 
 def tensors(op: Op) -> Iterator[Problem]:
-    """Inputs and outputs: axes, layouts, which axes broadcast, which calls have them."""
+    """Inputs and outputs: axes, layouts, broadcasting, and the calls that have them."""
     optional = False
     for tensor in op.inputs:
         absent = tensor.optional or tensor.when is not None
@@ -123,7 +123,7 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
 
 
 def _told(op: Op, tensor: Tensor, size: Expr) -> bool:
-    """Whether an earlier input that every call gives, all axes of it, has an axis of a size."""
+    """Whether an earlier required input with all its axes has an axis of a size."""
     before = op.inputs[: op.inputs.index(tensor)]
     whole = [t for t in before if not (t.optional or t.when or t.layout or t.broadcast or t.may_lack or t.joined)]
     return any(extent.tree == size for other in whole for extent in other.dims.values())
@@ -134,7 +134,7 @@ def _is_ones(tree: Expr) -> bool:
 
 
 def _joined(op: Op) -> Iterator[Problem]:
-    """Inputs that are joined from a list of arrays: along an axis of a size, which is neither stretched nor lacking."""
+    """Inputs joined from a list of arrays: along an axis of a size that neither broadcasts nor may be omitted."""
     plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
     for tensor in op.inputs:
         if tensor.joined is None:
@@ -147,11 +147,11 @@ def _joined(op: Op) -> Iterator[Problem]:
             yield Problem(at, "joined", message)
         if tensor.optional or tensor.when or tensor.joined in (*tensor.broadcast, *tensor.may_lack):
             message = f"'{tensor.name}' is joined from at least one array, so it must be required and have the axis"
-            yield Problem(at, "joined", f"{message} {tensor.joined}, neither stretched nor lacking")
+            yield Problem(at, "joined", f"{message} {tensor.joined}, neither broadcast nor omitted")
 
 
 def _lacking(op: Op) -> Iterator[Problem]:
-    """Axes that arrays may lack: the first input that has one tells whether a call has it, by its number of axes."""
+    """Axes that arrays may omit: the first input with such an axis determines by its rank whether a call has it."""
     plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
     counted = {attribute.locates for attribute in op.attributes if attribute.type == "s64"}
     located = {Name(op.dims[role].symbol) for role in counted if role in op.dims}
@@ -175,12 +175,12 @@ def _lacking(op: Op) -> Iterator[Problem]:
             yield Problem(tensor.at, "may-lack", message)
         if new and (tensor in op.outputs or len(new) > 1):
             which = "no input may omit it" if tensor in op.outputs else "no call determines which"
-            yield Problem(tensor.at, "may-lack", f"'{tensor.name}' may lack {' and '.join(new)}, but {which}")
+            yield Problem(tensor.at, "may-lack", f"'{tensor.name}' may omit {' and '.join(new)}, but {which}")
         told |= set(new)
 
 
 def _orders(op: Op) -> Iterator[Problem]:
-    """Lists that order the axes of a tensor, which nothing else orders or leaves out."""
+    """Lists that order the axes of a tensor; nothing else may order or omit them."""
     tensors = {tensor.name: tensor for tensor in op.tensors}
     lists = [attribute.locates for attribute in op.attributes if attribute.type == "s64[]" and attribute.locates]
     runs = {op.dims[role].symbol for role in lists if role in op.dims}
@@ -212,7 +212,7 @@ def _orders(op: Op) -> Iterator[Problem]:
 
 
 def _shapes(op: Op) -> Iterator[Problem]:
-    """Lists that state the shape of an output, in the order of its layout: one each, which every call gives."""
+    """Lists that state the shape of an output, in the order of its layout: one per output, and required."""
     outputs = {tensor.name: tensor for tensor in op.outputs}
     seen: set[str] = set()
     for attribute in op.attributes:
@@ -227,12 +227,12 @@ def _shapes(op: Op) -> Iterator[Problem]:
             )
             yield Problem(attribute.at, "shape-of", message)
         if output and (output.may_lack or any(other.order_of == output.name for other in op.attributes)):
-            yield Problem(at, "shape-of", f"'{output.name}' has its shape from a list, and so lacks and orders no axes")
+            yield Problem(at, "shape-of", f"'{output.name}' has its shape from a list, so it omits and orders no axes")
         seen.add(attribute.shape_of)
 
 
 def _extents(op: Op) -> Iterator[Problem]:
-    """Lists that say the extents of a run of outputs."""
+    """Lists that give the extents of a run of outputs."""
     roles = {role for role, dim in op.dims.items() if dim.run}
     inputs = frozenset[str]().union(*(expr.names(e.tree) for t in op.data_inputs for e in t.dims.values()))
     truths = [attribute.name or "" for attribute in op.attributes if attribute.type == "bool"]
@@ -256,17 +256,17 @@ def _extents(op: Op) -> Iterator[Problem]:
         if dim and (dim.symbol in inputs or dim.symbol in seen):
             yield Problem(at, "extents-of", f"'{dim.symbol}' is already determined by an input or another list")
         if not attribute.required or attribute.min is not None or attribute.max is not None:
-            yield Problem(at, "extents-of", f"'{name}' is required, and has no min and max: it says extents")
+            yield Problem(at, "extents-of", f"'{name}' gives extents, so it must be required, without min and max")
         seen.add(dim.symbol if dim else "")
 
 
 def _blocks(op: Op) -> Iterator[Problem]:
-    """Lists of the extents of blocks: one size, which the first input that has it never lacks."""
+    """Lists of the extents of blocks: of one size, which the first input with it must not omit."""
     plain = {role for role, dim in op.dims.items() if not dim.per_axis and not dim.run}
     for attribute in (attribute for attribute in op.attributes if attribute.blocks is not None):
         at = place(next(iter(attribute.blocks or ()), None), attribute.at)
         if len(attribute.blocks or ()) != 1 or attribute.required or attribute.default != "[]":
-            message = f"'{attribute.name}' has blocks of one size, and the default [], with which it says nothing"
+            message = f"'{attribute.name}' must have blocks of one size, and the default [], which means no blocks"
             yield Problem(at, "blocks", message)
         for role in attribute.blocks or ():
             yield from unknown(role, plain, at, "blocks", "size")

@@ -1,6 +1,6 @@
-"""Rules of steps: what each may read and write, by which letters, and that every call can be understood.
+"""Rules of steps: legal reads and writes, letters, and that every call can be resolved.
 
-In: an operation of steps whose keys have been found right. Out: problems, each with its place.
+In: an operation of steps with valid keys. Out: problems, each with its place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def semantics(op: Op) -> Iterator[Problem]:
-    """Every step by itself, in order; what it reads has been written."""
+    """Every step by itself, in order; its reads have been written."""
     for letter, extent in op.semantics.ranges.items():
         if expr.loose_names(extent.tree) & op.runs and not isinstance(extent.tree, Name):
             yield Problem(
@@ -82,7 +82,7 @@ def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iter
             later = read.tensor in outputs or (
                 BETWEEN.fullmatch(read.tensor) is not None and read.tensor == target.tensor
             )
-            hint = "; no step before has written it" if later else suggestion(read.tensor, readable)
+            hint = "; no earlier step has written it" if later else suggestion(read.tensor, readable)
             message = f"'{read.tensor}' cannot be read by this step{hint}"
             problems.append(Problem(where.moved(read.column), "step-read", message))
         else:
@@ -102,7 +102,7 @@ def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iter
 
 
 def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
-    """A name that steps give themselves: a new one, whose axes are distinct letters."""
+    """The name of an intermediate is new, and its axes are distinct letters."""
     letters = op.semantics.ranges
     indices = [index.id for index in target.indices if isinstance(index, Name) and index.id in letters]
     if len(indices) != len(target.indices) or len(set(indices)) != len(indices):
@@ -114,7 +114,7 @@ def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
         yield Problem(
             at, "step-target", f"'{target.tensor[:70]}' is not a lower-case identifier of at most 64 characters"
         )
-    if target.tensor in C_WORDS | RESERVED_BY_CALL:  # it becomes an identifier of C alone
+    if target.tensor in C_WORDS | RESERVED_BY_CALL:  # it becomes an identifier in C only
         yield Problem(at, "name-reserved", f"'{target.tensor}' is a reserved word of C or of the package")
     targets = [a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == target.tensor]
     extents = [[letters[i.id].tree for i in t.indices if isinstance(i, Name) and i.id in letters] for t in targets]
@@ -127,7 +127,7 @@ def _scope(op: Op, letters: Mapping[str, str]) -> dict[str, Kind]:
 
 
 def _cell(op: Op, read: Read, letters: Mapping[str, str], scope: Mapping[str, Kind], at: Mark) -> Iterator[Problem]:
-    """One cell: as many indices as its array has axes, each of the kind of its axis."""
+    """An element has one index per axis of its array, each of the kind of its axis."""
     array = program(op).arrays[read.tensor]
     at = at.moved(read.column)
     if len(read.indices) != len(array.axes):
@@ -186,7 +186,7 @@ def _index(
 
 
 def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
-    """Indices and guards are printed as C: sums, products, floor, ceil, %, min and max; divisors are of symbols."""
+    """Indices and guards are printable as C: sums, products, floor, ceil, %, min and max; divisors use symbols only."""
     for node in expr.walk(tree):
         calls = isinstance(node, Call) and node.function not in ("min", "max", "floor", "ceil", "prod", "number")
         if isinstance(node, Read) or calls:
@@ -195,7 +195,7 @@ def _integers(tree: Expr, letters: set[str], at: Mark) -> Iterator[Problem]:
 
 
 def _quotients(tree: Expr, letters: set[str], at: Mark, what: str) -> Iterator[Problem]:
-    """Integers are divided by symbols, which a call can check, and rounded where a letter may leave a remainder."""
+    """Divisors of integers use symbols only, which a call can check; quotients with letters must be rounded."""
     if any(expr.names(divisor) & letters for divisor in divisors(tree)):
         hint = "" if what != "value" else "; a real number in the quotient, as in floor((m + 0.0) / n), makes it real"
         yield Problem(at, f"semantics-{what}", f"an integer divisor may contain symbols, but no letters{hint}")
@@ -250,7 +250,7 @@ def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]
 
 
 def _numbers(tree: Expr, letters: Mapping[str, str], at: Mark) -> Iterator[Problem]:
-    """number() takes letters alone."""
+    """number() takes only letters."""
     for node in expr.walk(tree):
         if isinstance(node, Call) and node.function in expr.LETTER_FUNCTIONS:
             for argument in node.arguments:
@@ -260,7 +260,7 @@ def _numbers(tree: Expr, letters: Mapping[str, str], at: Mark) -> Iterator[Probl
 
 
 def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
-    """Every output is written, every input and every letter is used."""
+    """Every output is written, and every input and letter is used."""
     for tensor in op.outputs:
         if tensor.name not in written:
             yield Problem(tensor.at, "output-unwritten", f"no step writes the output '{tensor.name}'")
@@ -276,7 +276,7 @@ def _complete(op: Op, written: set[str]) -> Iterator[Problem]:
 
 
 def _tells(op: Op, tensor: Tensor) -> bool:
-    """Whether an input that no step reads tells what no other required one does: a shape, a size, a row of dtypes."""
+    """Whether an input that no step reads is needed to determine a shape, a size or a row of dtypes."""
     if tensor.optional or tensor.when is not None:
         return False
     if any(output.broadcast_as == tensor.name for output in op.outputs):

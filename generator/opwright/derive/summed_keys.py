@@ -1,6 +1,6 @@
-"""Rules of outputs that have the shape of an input that broadcasts: what they declare, and how steps reach them.
+"""Rules of outputs with the shape of a broadcasting input: their declarations, and how steps index them.
 
-In: an operation of steps. Out: problems, where the spec says them. What such outputs mean to kernels is in parted.py.
+In: an operation of steps. Out: problems, where the spec says them. parted.py rewrites such outputs for kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 3  # inputs along one size: each doubles its parts
 
 
 def declared(op: Op) -> Iterator[Problem]:
-    """An output names an input that broadcasts and has its axes."""
+    """An output names a broadcasting input with the same axes."""
     inputs = {tensor.name: tensor for tensor in op.data_inputs}
     found = False
     for tensor in (*op.inputs, *op.outputs):
@@ -28,7 +28,7 @@ def declared(op: Op) -> Iterator[Problem]:
             continue
         at = place(tensor.broadcast_as, tensor.at)
         if tensor in op.inputs:
-            yield Problem(at, RULE, f"'{tensor.name}' is an input; say `broadcast`, and `broadcast_as` of an output")
+            yield Problem(at, RULE, f"'{tensor.name}' is an input; use `broadcast`; `broadcast_as` is for outputs")
             return
         found = True
         yield from unknown(tensor.broadcast_as, inputs, at, RULE, "input")
@@ -44,7 +44,7 @@ def declared(op: Op) -> Iterator[Problem]:
 def _alike(op: Op, tensor: Tensor, given: Tensor) -> Iterator[Problem]:
     at = place(tensor.broadcast_as, tensor.at)
     if not given.broadcast or given.joined:
-        message = f"'{given.name}' is never stretched; leave `broadcast_as` out, since the axes state the shape"
+        message = f"'{given.name}' never broadcasts; leave out `broadcast_as`, because the axes state the shape"
         yield Problem(at, RULE, message)
     elif any((getattr(tensor, key) != getattr(given, key)) for key in ("dims", "layout", "may_lack")):
         message = f"'{tensor.name}' has the shape of '{given.name}', so it has the same dims, layout and may_lack"
@@ -59,7 +59,7 @@ def _alike(op: Op, tensor: Tensor, given: Tensor) -> Iterator[Problem]:
 
 
 def used(op: Op) -> Iterator[Problem]:
-    """Steps add to such outputs, and reach the axes along which they are summed by letters alone."""
+    """Steps add to such outputs, and index the summed axes by plain letters."""
     sizes = summed_sizes(op)
     outputs = {tensor.name for tensor in op.outputs if tensor.broadcast_as is not None}
     letters = {letter for letter, extent in op.semantics.ranges.items() if symbol_of(extent) in sizes}
@@ -70,7 +70,7 @@ def used(op: Op) -> Iterator[Problem]:
         for assignment in step.assignments:
             if assignment.target.tensor in outputs and assignment.op == "set":
                 message = f"'=' would write a cell of '{assignment.target.tensor}' once for each that it stands for"
-                yield Problem(assignment.at, RULE, f"{message}; add them up with +=")
+                yield Problem(assignment.at, RULE, f"{message}; sum them with +=")
             yield from _reached(op, assignment, letters)
     for tensor in op.inputs:
         if tensor.joined in tensor.dims and symbol_of(tensor.dims[tensor.joined or ""]) in sizes:
@@ -80,14 +80,12 @@ def used(op: Op) -> Iterator[Problem]:
             yield Problem(place(tensor.joined, tensor.at), RULE, message)
     for attribute in op.attributes:
         if attribute.per in sizes:
-            message = (
-                f"outputs are summed along {attribute.per}, which '{attribute.name}' cannot have an entry for each of"
-            )
+            message = f"outputs are summed along {attribute.per}, so '{attribute.name}' cannot have entries for it"
             yield Problem(attribute.at, RULE, f"{message}; make it an input")
     for tensor in op.tensors if sizes else ():
         for extent in tensor.dims.values():
             if isinstance(extent.tree, Call) and expr.names(extent.tree) & sizes.keys():
-                message = f"{extent.text} stands for axes along which outputs are summed; say other extents"
+                message = f"{extent.text} stands for axes along which outputs are summed; use other extents"
                 yield Problem(extent.at, RULE, message)
 
 
@@ -98,7 +96,7 @@ def _loose(letter: str, op: Op, at: Mark) -> Problem:
 
 
 def _reached(op: Op, assignment: Assignment, letters: set[str]) -> Iterator[Problem]:
-    """Letters that stand anywhere but alone in an index, and indices of their axes that are no letters."""
+    """Letters that occur elsewhere than alone in an index, and indices of their axes that are not letters."""
     sizes, arrays = summed_sizes(op), program(op).arrays
     reads = [assignment.target, *expr.reads(assignment.value)]
     for read in reads:
@@ -116,7 +114,7 @@ def _reached(op: Op, assignment: Assignment, letters: set[str]) -> Iterator[Prob
 
 
 def _outside(tree: expr.Expr) -> frozenset[str]:
-    """The names of a value that stand in no index."""
+    """The names of a value outside indices."""
     if isinstance(tree, Name):
         return frozenset({tree.id})
     children = () if isinstance(tree, expr.Read) else expr.children(tree)

@@ -1,7 +1,7 @@
 """Which kernels an operation has: dtype row x layout words x group class x ISA, as a table.
 
 In: an operation. Out: its variants in a fixed order. The name of a kernel is
-`<op>_<dtypes>_<layout words>_<group class>_<isa>`; a part that an operation does not have is left out.
+`<op>_<dtypes>_<layout words>_<group class>_<isa>`; parts that an operation does not have are left out.
 
 Kernels of the portable instruction set are loop nests made from the semantics. Those of every other one are fast: the
 engine, compiled for it, behind an entry made from the normal form.
@@ -21,7 +21,7 @@ from .as_steps import as_steps
 class Isa:
     """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows.
 
-    `exception` says where its hardware departs from the numerics that hold for all others.
+    `exception` describes where its hardware departs from the numerics of all others.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Isa:
         return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
 
 
-# All that -march=x86-64-v3 and -v4 let a compiler use.
+# Everything that -march=x86-64-v3 and -v4 enable.
 _V3 = (
     *("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"),
     *("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
@@ -55,7 +55,7 @@ _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
 _FAST = ("f32", "bf16", "f16")
 
-# From the least demanding to the best, whatever the architecture: no CPU has both of a pair that cannot be compared.
+# From the least demanding to the best; no CPU has two instruction sets that cannot be ordered.
 ISAS = (
     Isa("portable"),
     Isa("neon", ("asimd",), ("-march=armv8-a",), _FAST),
@@ -75,7 +75,7 @@ PORTABLE = ISAS[0]
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel: what it is specialised for."""
+    """One kernel, identified by its specialisation."""
 
     op: Op
     row: dict[str, str]
@@ -85,7 +85,7 @@ class Variant:
 
     @property
     def dtype(self) -> str:
-        """`f32`, or where the data tensors differ every one of theirs: `bf16_bf16_f32`."""
+        """`f32`, or the type of each data tensor if they differ: `bf16_bf16_f32`."""
         return row_name(self.op, self.row)
 
     @property
@@ -103,13 +103,13 @@ class Variant:
 
 
 def stem(op: Op, dtype: str, words: tuple[str, ...], group: GroupClass | None) -> str:
-    """The name of a kernel but for its ISA, which fast kernels of all ISAs share."""
+    """The name of a kernel without its ISA, which fast kernels of all ISAs share."""
     parts = (op.function, dtype, *(word.lower() for word in words), group.name if group is not None else None)
     return "_".join(filter(None, parts))
 
 
 def row_name(op: Op, row: dict[str, str]) -> str:
-    """The part of a kernel's name that tells a dtype row."""
+    """The part of a kernel's name that identifies a dtype row."""
     dtypes = [row[tensor.name] for tensor in op.tensors]
     return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
 

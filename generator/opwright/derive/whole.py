@@ -1,7 +1,7 @@
-"""The integers that kernels of steps reckon with in 64 bits: in indices, conditions and values.
+"""The integers that kernels of steps compute in 64 bits: in indices, conditions and values.
 
-In: an operation of steps, or an expression of one. Out: which expressions these are. What divides in them is checked
-when a spec is loaded (no letters) and when a call is understood (at least 1).
+In: an operation of steps, or an expression of one. Out: these expressions. Their divisors are checked
+when a spec is loaded (no letters) and when a call is resolved (at least 1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .program import program
 
 
 def is_whole(tree: Expr, kinds: Mapping[str, Kind]) -> bool:
-    """Whether a tree is made of integers only, so that integers say it exactly."""
+    """Whether a tree consists of integers only, so that integers represent it exactly."""
     if isinstance(tree, Name):
         return tree.id in kinds and kinds[tree.id].base == "int"
     if isinstance(tree, Number):
@@ -34,7 +34,7 @@ def is_whole(tree: Expr, kinds: Mapping[str, Kind]) -> bool:
 
 
 def within_values(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:
-    """The parts of a value that are integers: what is compared, remainders, quotients that floor and ceil round."""
+    """The integer parts of a value: operands of comparisons, remainders, quotients under floor and ceil."""
     if isinstance(tree, Read):
         return
     rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
@@ -54,7 +54,7 @@ def kinds_in_steps(op: Op) -> dict[str, Kind]:
 
 
 def whole_trees(op: Op) -> Iterator[tuple[str, Expr]]:
-    """Every integer expression of the steps, and what it is: an index of an axis, or a number of a step."""
+    """Every integer expression of the steps, with its description: an index of an axis, or a number of a step."""
     found, kinds = program(op), kinds_in_steps(op)
     for part in found.parts:
         for read in (part.target, *part.reads):
@@ -68,7 +68,7 @@ def whole_trees(op: Op) -> Iterator[tuple[str, Expr]]:
 
 
 def exact_quotients(tree: Expr) -> Iterator[Binary]:
-    """The quotients that neither floor nor ceil rounds, which must leave no remainder."""
+    """The unrounded quotients, which must leave no remainder."""
     rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
     if isinstance(tree, Binary) and tree.op == "/":
         yield tree
@@ -77,7 +77,7 @@ def exact_quotients(tree: Expr) -> Iterator[Binary]:
 
 
 def divisors(tree: Expr) -> Iterator[Expr]:
-    """What an integer expression divides by."""
+    """The divisors in an integer expression."""
     for node in expr.walk(tree):
         if isinstance(node, Binary) and node.op in "/%":
             yield node.right

@@ -1,1 +1,1 @@
-"""How what follows is printed: kernels, entries, modules, pages; the views that templates lay out."""
+"""Printing: views of kernels, entries, modules and pages for the templates."""

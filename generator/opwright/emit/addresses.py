@@ -1,6 +1,7 @@
-"""Where elements stand in memory: strides, bases and elements of tensors as C.
+"""Addresses of elements: strides, bases and elements of tensors as C.
 
-In: accesses of a nest, and the scopes of a kernel. Out: nodes; strides and bases are declared where they are known.
+In: accesses of a nest, and the scopes of a kernel. Out: nodes; strides and bases are declared in the outermost scope
+that knows them.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Addresses:
         return Name(self.scopes.define(level, name, base, self.scopes.field_of(accessed.tensor)))
 
     def moved(self, at: Expr, accessed: Access, letter: str, name: str) -> Expr:
-        """An address moved by a letter, times its step where that is not 1: a constant of that name."""
+        """An address moved by a letter, times its step if that is not 1: a constant of that name."""
         distances = set(accessed.coefficient(letter))
         if distances == {ZERO}:
             return at
@@ -79,9 +80,9 @@ class Addresses:
         return walked if at == nodes.ZERO else nodes.plus(at, walked)
 
     def _split(self, accessed: Access, inner: str | None) -> Axis | None:
-        """The axis of which the inner loop computes only a part of the index, where such a part may lie far outside.
+        """The axis of which the inner loop computes only a part of the index, if that part may lie far out of bounds.
 
-        Times the stride that part may leave int64, and so may the step: a pad of 2**61, a stride where one cell fits.
+        Multiplied by the stride it may overflow int64, and so may the step: with a pad of 2**61, or a huge stride.
         """
         if inner is None or len(accessed.ways) > 1:
             return None
@@ -104,14 +105,14 @@ class Addresses:
         return Name(name)
 
     def _stride(self, accessed: Access, axis: Axis) -> Expr | None:
-        """The distance between neighbours on an axis; None where it is 1."""
+        """The stride of an axis; None if it is 1."""
         if axis.stride == ONE:
             return None
         suffix = axis.name.removeprefix("X_").lower()
         return self._declared(accessed.tensor, axis.name, suffix, lambda: self.scopes.poly(axis.stride))
 
     def _letter_stride(self, accessed: Access, letter: str) -> Expr | None:
-        """The distance of a letter where arrangements differ: chosen at run time."""
+        """The stride of a letter if arrangements differ: chosen at run time."""
         distances = accessed.coefficient(letter)
         if set(distances) == {ONE}:
             return None
@@ -122,7 +123,7 @@ class Addresses:
         return self._declared(accessed.tensor, letter, letter, value)
 
     def _first(self, accessed: Access) -> list[Expr]:
-        """Where letters at 0 stand, where arrangements differ and some axis is walked from its end."""
+        """The offset for letters at 0, if arrangements differ and some axis is walked from its end."""
         starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
         if all(start == ZERO for start in starts):
             return []
@@ -133,7 +134,7 @@ class Addresses:
         return [Name(name)]
 
     def _declared(self, tensor: str, along: str, suffix: str, value: Callable[[], Expr]) -> Expr:
-        """A stride by its name, declared where it is asked for first."""
+        """A stride by its name, declared at its first use."""
         name = f"{tensor}_stride_{suffix}"
         if (tensor, along) not in self.strides:
             self.strides[(tensor, along)] = name

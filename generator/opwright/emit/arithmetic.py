@@ -1,8 +1,8 @@
 """Expressions and polynomials as C nodes.
 
 In: trees of expr.py and polynomials of poly.py. Out: nodes. Operators keep their meaning: exact division, the floor of
-a quotient and the Euclidean remainder become calls of helpers that the generated code carries. Raises NotPolynomial
-where a quotient has nothing to divide.
+a quotient and the Euclidean remainder become calls of helpers in the generated code. Raises NotPolynomial
+if a quotient has no dividend.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def quotient_name(quotient: Quotient) -> str:
 def split_monomial(monomial: Monomial, known: frozenset[Quotient]) -> tuple[tuple[str, ...], tuple[Quotient, ...]]:
     """A product as plain symbols and quotients.
 
-    Each divisor goes below the last symbol that is still free and that it is known to divide.
+    Each divisor is assigned to the last free symbol that it is known to divide.
     """
     above = [name for name, power in monomial for _ in range(power) if power > 0]
     below = [name for name, power in monomial for _ in range(-power) if power < 0]
     quotients = []
     for divisor in below:
         if not above:
-            raise NotPolynomial(f"nothing stands above the divisor {divisor}")
+            raise NotPolynomial(f"no symbol is divisible by {divisor}")
         whole = [name for name in above if (name, divisor) in known]
         candidates = whole or [name for name in above if "_" not in name] or above
         above.remove(candidates[-1])
@@ -44,7 +44,7 @@ def split_monomial(monomial: Monomial, known: frozenset[Quotient]) -> tuple[tupl
 
 
 def _monomial(monomial: Monomial, factor: int, known: frozenset[Quotient]) -> list[Expr]:
-    """The factors of one product; quotients go by their names."""
+    """The factors of one product; quotients are named constants."""
     above, quotients = split_monomial(monomial, known)
     parts: list[Expr] = [Name(name) for name in (*above, *map(quotient_name, quotients))]
     return parts if factor == 1 and parts else [nodes.integer(factor), *parts]
@@ -99,7 +99,7 @@ def c_real(
 
 
 def is_integer_leaf(node: expr.Expr) -> bool:
-    """Whether a part of a value is worked out in integers."""
+    """Whether a part of a value is computed in integers."""
     return isinstance(node, expr.Name) or (isinstance(node, expr.Call) and node.function == "prod")
 
 
@@ -112,7 +112,7 @@ def _folded(function: str, arguments: Sequence[Expr]) -> Expr:
 
 
 def c_condition(tree: expr.Expr, name: Callable[[str], Expr]) -> Expr:
-    """A truth or integer expression over letters and symbols, with Euclidean `%` and exact `/`."""
+    """A boolean or integer expression over letters and symbols, with Euclidean `%` and exact `/`."""
 
     def visit(node: expr.Expr) -> Expr:
         if isinstance(node, expr.Number):

@@ -1,8 +1,8 @@
-"""Expressions of a generated `resolve` as nodes of C: numbers, truth values, words, and what walks spatial axes.
+"""Expressions of a generated `resolve` as C nodes: numbers, booleans, words, and comprehensions over spatial axes.
 
-In: Python's own trees of the text that templates/python prints. Out: nodes, and statements that must stand before them.
-Python's module is the one owner of every rule; what it says is read here, not written a second time. Whole numbers are
-opw_int, whose sums and products are functions, since they stop at the ends of the type.
+In: Python ASTs of the text that templates/python prints. Out: nodes, and statements that must precede them.
+The Python module is the only owner of every rule; it is translated here, not written again. Integers are
+opw_int; their sums and products are functions, because they saturate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FUNCTIONS = {ast.Add: "opw_add", ast.Sub: "opw_sub", ast.Mult: "opw_mul"}
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _COMPARED = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _DIVISIONS = ("exact", "modulo", "floor_div", "ceil_div", "scaled")
-# Names that are no variables.
+# Names that are not variables.
 _OWN = frozenset(("opw", "opw_call", "row", "group_class"))
 C_TYPES = {
     "int": "opw_int",
@@ -59,7 +59,7 @@ C_TYPES = {
 
 @dataclass(frozen=True)
 class Value:
-    """What a name or an expression is in C: its node and its kind, a key of C_TYPES or `seen`, `list`, `tensors`."""
+    """A name or an expression in C: its node and its kind, a key of C_TYPES or `seen`, `list`, `tensors`."""
 
     node: Expr
     kind: str
@@ -72,21 +72,21 @@ def address(node: Expr) -> Expr:
 
 @dataclass
 class Expressions:
-    """Prints expressions; `body` takes the statements that must stand before the one at hand."""
+    """Translates expressions; `body` receives the statements that must precede the current one."""
 
     function: str
     mark: Mark  # of the operation
     names: dict[str, Value] = field(default_factory=dict)
     body: list[Stmt] = field(default_factory=list)
-    taken: Counter[str] = field(default_factory=Counter)  # names of C, and how many of each there are
+    taken: Counter[str] = field(default_factory=Counter)  # C names, and their number of uses
 
     def unknown(self, node: ast.AST) -> SpecInvalid:
-        """The refusal of what C has no word for."""
-        text = f"C has no form of {ast.unparse(node)[:200]!r} yet, which the rules of {self.function} need"
+        """The error for Python that has no translation to C."""
+        text = f"the rules of {self.function} use {ast.unparse(node)[:200]!r}, which has no translation to C"
         return SpecInvalid([Problem(self.mark, "c-interface", text)])
 
     def fresh(self, name: str) -> Name:
-        """A name of C that nothing has: that of the spec, where it is the first of it."""
+        """An unused C name: that of the spec at its first use."""
         self.taken[name] += 1
         return Name(f"{name}_{self.taken[name]}_" if self.taken[name] > 1 or name in _OWN else name)
 
@@ -257,7 +257,7 @@ class Expressions:
     # What walks spatial axes.
 
     def walked(self, function: str, node: ast.GeneratorExp) -> Value:
-        """A comprehension over vectors: as a tuple, or what a function makes of its entries."""
+        """A comprehension over vectors: as a tuple, or as the argument of a function."""
         (walk,) = node.generators
         vectors = walk.iter.args if isinstance(walk.iter, ast.Call) else [walk.iter]
         letters = walk.target.elts if isinstance(walk.target, ast.Tuple) else [walk.target]
@@ -287,7 +287,7 @@ class Expressions:
         return room
 
     def folded(self, function: str, entry: Value, node: ast.GeneratorExp) -> tuple[Value, Stmt, Stmt]:
-        """The variable that a loop fills, how it begins, and what the loop does with an entry."""
+        """The variable that a loop fills, its initial value, and the statement for an entry."""
         if function == "tuple":
             room = self.fresh("ints")
             return Value(room, "ints"), Room(room.name, "opw_ints"), Do(call("opw_append", address(room), entry.node))

@@ -1,4 +1,4 @@
-"""What a generated `resolve` returns, as calls that put it into the context.
+"""The result of a generated `resolve`, as calls that store it in the context.
 
 In: the fields of a Resolution or of Steps. Out: nodes of C.
 """
@@ -16,7 +16,7 @@ from .nodes import Do, Expr, Name, Text, Unary, call, integer
 
 @dataclass
 class Found(Rules):
-    """Prints what was found."""
+    """Prints the results."""
 
     def told(self, function: str, *arguments: Expr) -> None:
         self.body.append(Do(call(f"opw_found_{function}", CONTEXT, *arguments)))

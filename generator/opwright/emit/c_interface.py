@@ -1,7 +1,7 @@
 """The C interface of an operation: the struct of a call, the functions, and the tables that drive its kernels.
 
-In: an operation. Out: a view for the templates of templates/interface. What the struct of a call holds and in which
-order is the contract with C callers: `arguments` is its one owner, which the review reads, too.
+In: an operation. Out: a view for the templates of templates/interface. The members of the struct of a call and their
+order are the contract with C callers: `arguments` is its only owner, which the review reads, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .c_expressions import ARGUMENTS, Value
 from .c_resolve import Resolve, pruned
 from .nodes import Declare, Expr, Member, Name, Stmt, call, integer
 
-# The C type of an attribute, and what kind of value it is; a list of one for each cell of a size is one of entries.
+# The C type of an attribute, and its kind of value; a list with `per` is a list of entries.
 _TYPES = {
     "s64": ("int64_t", "int"),
     "f32": ("double", "real"),
@@ -40,7 +40,7 @@ _ROLES = {"input": "INPUT", "list": "LISTED", "output": "WRITTEN"}
 
 @dataclass(frozen=True)
 class Argument:
-    """A member of the struct of a call, and what stands for it where a call says nothing."""
+    """A member of the struct of a call, and its default."""
 
     name: str
     c_type: str
@@ -68,7 +68,7 @@ class FieldView:
 
 @dataclass(frozen=True)
 class StemView:
-    """Kernels by instruction set: NULL stands for one that there is none of."""
+    """Kernels by instruction set; NULL if there is none."""
 
     row: int
     words: tuple[str, ...]
@@ -79,7 +79,7 @@ class StemView:
 
 @dataclass(frozen=True)
 class Interface:
-    """One operation, as C callers have it."""
+    """One operation for C callers."""
 
     op: Op
     arguments: tuple[Argument, ...]
@@ -89,8 +89,9 @@ class Interface:
     stems: tuple[StemView, ...]
     layouts: tuple[str, ...]
     absent: Mapping[str, tuple[int, ...]]
-    defaults: Mapping[str, tuple[str, ...]]  # of lists with an entry for each cell of a size
-    parameters: tuple[tuple[tuple[str, str, bool], ...], ...]  # of each row's kernels: C type, name, whether only read
+    defaults: Mapping[str, tuple[str, ...]]  # of lists with an entry per value of a size
+    # parameters of each row's kernels: C type, name, whether read-only
+    parameters: tuple[tuple[tuple[str, str, bool], ...], ...]
     provenance: Mapping[str, Mapping[str, str]]
 
     @property
@@ -103,7 +104,7 @@ class Interface:
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Of each row the data types of the inputs, then of the outputs."""
+        """For each row the data types of the inputs, then of the outputs."""
         names = [t.name for t in (*self.op.inputs, *self.op.outputs)]
         return tuple(tuple(row[name].upper() for name in names) for row in self.op.dtypes)
 
@@ -117,7 +118,7 @@ class Interface:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The arrays that kernels take, of steps."""
+        """The arrays that kernels of steps take."""
         return tuple(array for array in self.wrapper.arrays if array.role != "between")
 
     @property
@@ -146,7 +147,7 @@ def arguments(op: Op) -> tuple[Argument, ...]:
 
 
 def _default(attribute: Attribute) -> str:
-    """What stands for an attribute where a call says nothing; nothing can stand for one that is required."""
+    """The default of an attribute; empty for a required one."""
     kind, default = attribute.type or "", attribute.default
     missing = attribute.required or default is None or bool(attribute.dtype_of)
     if kind in ("s64[]", "f32[]"):
@@ -158,9 +159,9 @@ def _default(attribute: Attribute) -> str:
     return "0" if missing else str(default)
 
 
-# What templates/interface has room for: tensors of a call, axes of one, words, names of sizes.
+# The limits of templates/interface: tensors of a call, axes of a tensor, words, names of sizes.
 MOST = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
-# Names of the header that functions of operations would take: opwright_<name>.
+# Names of the header that functions of operations must not use: opwright_<name>.
 HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function team_run tensor tensors".split())
 CPP_WORDS = frozenset(
     "and and_eq bitand bitor catch class compl concept const_cast decltype delete dynamic_cast explicit export friend "
@@ -170,22 +171,22 @@ CPP_WORDS = frozenset(
 
 
 def _refused(op: Op) -> str:
-    """Why an operation cannot have a C interface; '' where it can."""
+    """Why an operation cannot have a C interface; '' if it can."""
     words = sum(attribute.type in ("string", "bool") for attribute in op.attributes)
     sizes = len(op.dims) + len(op.lets) + len(op.attributes)
     axes = max((len(tensor.dims) for tensor in op.tensors), default=0)
     counts = (max(len(op.inputs), len(op.outputs)), axes, words, sizes)
     for (what, most), count in zip(MOST.items(), counts, strict=True):
         if count > most:
-            return f"it has {count} {what}, and the C interface room for {most}"
+            return f"it has {count} {what}, but the C interface allows at most {most}"
     if op.function in HEADER_NAMES:
-        return f"opwright_{op.function} has another meaning in its header; give it another name by `function`"
+        return f"opwright_{op.function} is another name in its header; rename the function with `function`"
     bad = next((argument.name for argument in arguments(op) if argument.name in CPP_WORDS), "")
-    return f"{bad!r} is a word of C++, which reads its header" if bad else ""
+    return f"{bad!r} is a reserved word of C++, and its header must compile as C++" if bad else ""
 
 
 def interface(op: Op, library: Library, env: Any) -> Interface:
-    """The view of an operation. SpecInvalid where C has no form of it, or of one of its rules."""
+    """The view of an operation. Raises SpecInvalid if it or one of its rules has no translation to C."""
     made = as_steps(op)
     refused = _refused(made)
     if refused:
@@ -207,7 +208,7 @@ def interface(op: Op, library: Library, env: Any) -> Interface:
 
 
 def _entries(attribute: Attribute) -> tuple[str, ...]:
-    """What stands for a list that a call leaves out, where that is one and the same for every call."""
+    """The default of a list, if it is the same for every call."""
     default = str(attribute.default or "[]").strip("[]")
     same = (attribute.type or "").endswith("[]") and not attribute.required and attribute.length != "spatial"
     return tuple(entry.strip() for entry in default.split(",")) if same and default else ()
@@ -254,7 +255,7 @@ def _step_fields(wrapper: Any) -> tuple[FieldView, ...]:
 
 
 def _guarded(op: Op, row: dict[str, str], name: Callable[[str], str]) -> tuple[str, ...]:
-    """A function for each instruction set, where that is compiled in."""
+    """A function for each instruction set that is compiled in."""
     found = []
     for isa in ISAS:
         guard = f"OPWRIGHT_ON_{isa.name.upper()}({name(isa.name)})"
@@ -288,8 +289,8 @@ def _step_parameters(op: Op) -> tuple[tuple[tuple[str, str, bool], ...], ...]:
 
 
 def _absent(op: Op, wrapper: Any) -> dict[str, tuple[int, ...]]:
-    """By input that may be left out, for each row the bits of the cell that stands for it."""
-    import ml_dtypes  # whose types NumPy knows by their names from then on
+    """For each optional input and row, the bits of the element that it reads as."""
+    import ml_dtypes  # registers its types with NumPy by name
 
     found = {}
     for array in wrapper.arrays:

@@ -1,7 +1,7 @@
-"""A generated `resolve` as C: each of its statements by the function of templates/interface of the same name.
+"""Translates a generated `resolve` to C: each statement calls the function of the same name in templates/interface.
 
-In: the text of an operation's Python module, and what C calls the arguments. Out: nodes of C. The first rule that is
-broken ends the function, as an exception ends the Python.
+In: the text of an operation's Python module, and the C names of the arguments. Out: C nodes. The first
+broken rule ends the function, as an exception does in Python.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .nodes import (
     names_of,
 )
 
-# Numbers and words that no block has set yet.
+# Initial values of numbers and words.
 _EMPTY: dict[str, Expr] = {"int": ZERO, "real": ZERO, "bool": Name("false"), "word": NULL, "order": NULL}
 REFUSED = If(Member(CONTEXT, "refused"), (Return(),))
 
 
 @dataclass
 class Resolve(Found):
-    """Turns the statements of one function into C."""
+    """Translates the statements of one function to C."""
 
     def written(self, function: ast.FunctionDef) -> tuple[Stmt, ...]:
         """The whole function."""
@@ -85,7 +85,7 @@ class Resolve(Found):
             self.body.append(REFUSED)
 
     def word_by_class(self, node: ast.If) -> Expr | None:
-        """The class of a call, of a chain that does nothing but tell it."""
+        """The class of a call, from a chain that only determines it."""
         chain = _chain(node)
         bodies = [*[one.body for one in chain], chain[-1].orelse]
         if any(len(body) != 1 or not ast.unparse(body[0]).startswith("group_class = ") for body in bodies):
@@ -97,7 +97,7 @@ class Resolve(Found):
         return result
 
     def assigned(self, body: list[ast.stmt]) -> dict[str, Value]:
-        """The names that a block makes known, with their kinds: the block is read on trial."""
+        """The names that a block defines, with their kinds, by a trial translation."""
         trial = replace(self, names=dict(self.names), body=[], early=[], taken=Counter(self.taken))
         for statement in body:
             trial.statement(statement)
@@ -140,7 +140,7 @@ class Resolve(Found):
         self.names[name] = self.variable(name, self.value(node.value))
 
     def pair(self, target: ast.Tuple, value: ast.expr) -> None:
-        """`giver, shape = stated_shape(...)`, and the places and shape of an output that is as an input."""
+        """`giver, shape = stated_shape(...)`, and the places and shape of an output that copies those of an input."""
         names = [part.id for part in target.elts if isinstance(part, ast.Name)]
         if isinstance(value, ast.Tuple):
             for name, part in zip(names, value.elts, strict=True):
@@ -168,7 +168,7 @@ class Resolve(Found):
         return value
 
     def broken(self, test: ast.expr, refusal: ast.Call) -> None:
-        """A constraint: the refusal of a call that breaks it, the values that do, and the nearest ones."""
+        """A constraint: the refusal of a call, the offending values, and the nearest legal ones."""
         condition = self.node(test)
         outer, self.body = self.body, []
         such = {"bool": "_truth", "word": "_word", "real": "_real", "reals": "_reals"}
@@ -197,7 +197,7 @@ def _chain(node: ast.If) -> list[ast.If]:
 
 
 def pruned(statements: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements without variables that nothing reads: of those, calls that check stay."""
+    """The statements without unused variables; calls that check are kept."""
     while True:
         used = names_of(statements)
         kept = tuple(found for one in statements for found in _kept(one, used))

@@ -1,6 +1,6 @@
-"""The rules that a generated `resolve` calls, as calls of the C functions of templates/interface of the same names.
+"""Translates calls of rules in a generated `resolve` to C functions of the same names in templates/interface.
 
-In: calls of the package's modules _rules.py and _axes.py. Out: nodes of C, and what kind of value each makes.
+In: calls of the package's modules _rules.py and _axes.py. Out: C nodes, and the kind of each value.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .nodes import ZERO, Assign, Binary, Declare, Do, Expr, Index, Member, Name,
 
 @dataclass
 class Rules(Expressions):
-    """Prints what makes a value (`make_`), and what only checks (`do_`), by the name of the function."""
+    """Translates calls that return a value (`make_`) and calls that only check (`do_`), by the name of the function."""
 
     outputs: tuple[str, ...] = ()
-    tensors: Mapping[str, Expr] = field(default_factory=dict)  # how the call's struct has each input
-    stated: Mapping[str, str] = field(default_factory=dict)  # by attribute, the output whose data type it says
+    tensors: Mapping[str, Expr] = field(default_factory=dict)  # the form of each input in the call's struct
+    stated: Mapping[str, str] = field(default_factory=dict)  # by attribute, the output whose data type it selects
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of each tensor
-    early: list[Stmt] = field(default_factory=list)  # what is declared before all else
+    early: list[Stmt] = field(default_factory=list)  # early declarations
     choice: Name = NULL
 
     def variable(self, name: str, value: Value) -> Value:
-        """A value under a name of its own; what has an early declaration is assigned."""
+        """A named value; assigned if it has an early declaration."""
         known = self.names.get(name)
         if value.kind not in C_TYPES or value.kind in ("axes", "places"):
             return value
@@ -84,7 +84,7 @@ class Rules(Expressions):
         return Value(call("opw_real", CONTEXT, *map(self.node, node.args), *limits), "real")
 
     def make_integers(self, name: str, node: ast.Call) -> Value | None:
-        if isinstance(node.args[2], ast.Constant):  # a list with an entry for each cell of a size stays as it is given
+        if isinstance(node.args[2], ast.Constant):  # a list with an entry per value of a size stays as given
             self.entries(node)
             return None
         told = [*map(self.node, node.args), *self.options(node, "minimum", "maximum", "surplus", "default")]
@@ -219,7 +219,7 @@ class Rules(Expressions):
         return Value(call("opw_at", address(room), ZERO), "int")
 
     def parts(self, parts: list[tuple[Expr, ast.expr, Expr]]) -> tuple[set[str], Expr]:
-        """The inputs that a size is read off: whether each is given, its extent, and whether it may be stretched."""
+        """The inputs that determine a size: whether each is given, its extent, and whether it may broadcast."""
         kinds, rows = set[str](), list[Expr]()
         for name, given, stretches in parts:
             there: Expr = Name("true")
@@ -239,7 +239,7 @@ class Rules(Expressions):
         keeps = self.node(node.args[3]) if len(node.args) > 3 else Name("false")
         return Value(call("opw_stated", CONTEXT, *map(self.node, node.args[:2]), whole, keeps), "ints")
 
-    def make_Shaped(self, name: str, node: ast.Call) -> None:  # noqa: N802  # named for the class that Python makes
+    def make_Shaped(self, name: str, node: ast.Call) -> None:  # noqa: N802  # named after the Python class
         self.names[name] = self.value(node.args[0])
 
     def make_several(self, name: str, node: ast.Call) -> None:
@@ -286,7 +286,7 @@ class Rules(Expressions):
         self.names[name] = Value(room, "places")
         return self.names[name]
 
-    # What only checks.
+    # Checks.
 
     def do(self, node: ast.expr) -> None:
         assert isinstance(node, ast.Call)

@@ -1,9 +1,9 @@
-"""The view of a fast kernel's entry: one call of an operation, told as a problem in normal form.
+"""The view of a fast kernel's entry, which turns one call of an operation into a problem in normal form.
 
 In: an operation with a normal form, and a dtype row. Out: an `Entries` of strings for the C template to lay out.
-Distances come from the orders of axes and from the index of the weights, by the same algebra as the loop nests; nothing
-here knows an operation or a layout. Entries of all instruction sets share one text: the macros that an entry is written
-in add the name.
+Strides follow from the orders of axes and from the index of the weights, by the same algebra as the loop nests; nothing
+here knows an operation or a layout. Entries of all instruction sets share one text: the macros of an entry
+add the name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from . import nodes
 from .arithmetic import split_monomial
 from .nodes import Binary, Expr, Index, Member, Name, PerAxis
 
-# The function of a form that tells Form.first, as the macro of entries.c.j2 names it: `problem_of` is its parameter.
+# The function of a form that returns Form.first, named as in entries.c.j2: `problem_of` is its parameter.
 FIRST_OF_FORM = "problem_of##_first"
-STRUCT = Name("s")  # the struct of sizes, in the functions that make problems
+STRUCT = Name("s")  # the struct of sizes, in the functions that fill problems
 # The letters of a data tensor's axes.
 DATA_LETTERS = ("n", "c", "x")
-# The members of opwright_problem (templates/copied/c/engine/problem.h), in their order.
+# The members of opwright_problem (templates/copied/c/engine/problem.h), in order.
 MEMBERS = (
     *("N", "G", "A", "B", "small", "big", "taps", "stride", "dilation", "pad"),
     *("small_n", "small_c", "small_x", "big_n", "big_c", "big_x", "w_g", "w_a", "w_b", "w_k"),
@@ -43,7 +43,7 @@ MEMBERS = (
 class Form:
     """How calls with the same layout words become problems: a C function, and the members that it sets.
 
-    `first` is where in memory the weights that the letters at 0 name stand: some way in where an index runs backwards.
+    `first` is the offset of the weights with all letters at 0: not 0 if an index runs backwards.
     """
 
     words: tuple[str, ...]
@@ -52,12 +52,12 @@ class Form:
 
     @property
     def shifted(self) -> bool:
-        """Whether the weights start elsewhere than at their first element."""
+        """Whether the weights start at another element than the first."""
         return self.first != nodes.ZERO
 
     @property
     def name(self) -> str:
-        """One word alone gets a prefix: it may be a word of C, or a function of its library."""
+        """A single word gets a prefix: it may be a keyword of C, or a function of its library."""
         return "_".join(self.words if len(self.words) > 1 else ("layout", *self.words) if self.words else ("any",))
 
 
@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class EntryFile:
-    """What a header says of the fast kernels of one operation and one dtype row that share an engine."""
+    """The declarations of the fast kernels of one operation and one dtype row that share an engine."""
 
     path: str
     dtype: str
@@ -86,7 +86,7 @@ class EntryFile:
 
 @dataclass(frozen=True)
 class Entries:
-    """The same kernels as their own file defines them."""
+    """The definitions of the same kernels in their own file."""
 
     path: str
     dtype: str
@@ -102,7 +102,7 @@ class Entries:
 
     @property
     def shifted(self) -> bool:
-        """Whether some index of the weights starts elsewhere than at their first element."""
+        """Whether some index of the weights starts at another element than the first."""
         return any(form.shifted for form in self.forms)
 
 
@@ -112,7 +112,7 @@ def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
 
 
 def entry_files(op: Op, row: dict[str, str]) -> tuple[EntryFile, ...]:
-    """The files of a dtype row's fast kernels; none where it has none."""
+    """The files of a dtype row's fast kernels, if it has any."""
     isas = fast_isas(op, row)
     if op.normal_form is None or not isas:
         return ()
@@ -136,7 +136,7 @@ def entry_files(op: Op, row: dict[str, str]) -> tuple[EntryFile, ...]:
 
 
 def entries(op: Op, file: EntryFile) -> Entries:
-    """What a file defines. Raises SpecInvalid."""
+    """The definitions of a file. Raises SpecInvalid."""
     form = op.normal_form
     assert form is not None
     made = forms(op, form)
@@ -199,7 +199,7 @@ def _form(op: Op, form: NormalForm, words: dict[str, str]) -> Form:
 
 
 class _View:
-    """Prints what a problem says of tensors, for one choice of layout words."""
+    """Prints the members of a problem for tensors, for one choice of layout words."""
 
     def __init__(self, op: Op, form: NormalForm, words: dict[str, str]) -> None:
         self.op, self.form, self.words = op, form, words
@@ -208,7 +208,7 @@ class _View:
         self.lengths = {field.name: field.length for field in size_fields(op)}
 
     def data(self, prefix: str, letter: str, name: str) -> dict[str, Expr]:
-        """Extents and distances of a data tensor, whose axes are batch, channels and space."""
+        """Extents and strides of a data tensor with the axes batch, channels and space."""
         batch, channels, space = (extent.tree for extent in self.op.tensor(name).dims.values())
         extents = [self.expansion.poly(space, suffix) for suffix in self.suffixes]
         read = Read(name, tuple(map(expr.Name, DATA_LETTERS)))
@@ -223,7 +223,7 @@ class _View:
         }
 
     def weights(self) -> dict[str, Expr]:
-        """The taps, and how far the weights move with each letter."""
+        """The taps, and the strides of the weights per letter."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
         walked = {letter: axis for axis in accessed.ways[0] for letter in axis.index.letters}
         extents = [walked[f"k_{suffix}"].extent for suffix in self.suffixes if f"k_{suffix}" in walked]
@@ -239,27 +239,27 @@ class _View:
         }
 
     def first(self) -> Expr:
-        """Where the weights of the letters' first values stand."""
+        """The offset of the weights with all letters at 0."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
         starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
         return self.chosen(accessed.tensor, starts)
 
     def distances(self, accessed: Access, letter: str, extent: Poly) -> Expr:
-        """How far an address moves along each axis; an axis that no call has lies around the first of the others."""
+        """The stride of each axis; an axis that no call has becomes the outermost."""
         around = [value * extent for value in accessed.coefficient(f"{letter}_{self.suffixes[0]}")]
         own = [self.distance(accessed, f"{letter}_{suffix}") for suffix in self.suffixes]
         return self.per_axis(own, self.chosen(accessed.tensor, around))
 
     def distance(self, accessed: Access, letter: str) -> Expr:
-        """How far an address moves with a letter."""
+        """The change of an address per step of a letter."""
         return self.chosen(accessed.tensor, accessed.coefficient(letter))
 
     def chosen(self, tensor: str, values: Iterable[Poly]) -> Expr:
-        """A value; chosen at run time where arrangements differ."""
+        """A value, chosen at run time if arrangements differ."""
         return nodes.chosen(Member(STRUCT, f"{tensor}_arrangement"), list(map(self.poly, values)))
 
     def per_axis(self, values: Iterable[Expr], neutral: Expr) -> Expr:
-        """Three values; in front what stands for the axes that no call has."""
+        """Three values, the first ones for the axes that no call has."""
         missing = len(SPATIAL_AXES) - len(self.suffixes)
         return PerAxis((*[neutral] * missing, *values))
 

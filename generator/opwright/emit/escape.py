@@ -1,4 +1,4 @@
-"""Text of a spec where it enters a language: C comments, Python, Markdown. It can end nothing and begin nothing there.
+"""Escapes text of a spec for a language: C comments, Python, Markdown. It can end nothing and begin nothing there.
 
 In: any text. Out: the same text, inert.
 """
@@ -23,7 +23,7 @@ def string_literal(text: str) -> str:
 
 
 def c_string(text: str) -> str:
-    """Text as a string literal of C, whatever its letters."""
+    """Text as a string literal of C, for any characters."""
     plain = "".join(chr(b) if 32 <= b < 127 and chr(b) not in '\\"?' else f"\\{b:03o}" for b in text.encode("utf-8"))
     return f'"{plain}"'
 
@@ -52,13 +52,13 @@ _LINK = re.compile(r"(?<=www)\.|:(?=//)|@")
 
 
 def markdown(text: str) -> str:
-    """Spec text inside Markdown prose or a table cell: every mark of the language inert, no address a link."""
+    """Spec text inside Markdown prose or a table cell: markup is escaped, and addresses are not links."""
     clean = _LINE_START.sub(r"\1\\\2", " ".join(text.split()).translate(_MARKDOWN))
     return _LINK.sub(r"\\\g<0>", clean)
 
 
 def code(text: str) -> str:
-    """Spec text as inline code of Markdown that may stand in a table cell; nothing for no text."""
+    """Spec text as inline code of Markdown, also in a table cell; empty for an empty text."""
     clean = " ".join(text.split()).replace("`", "'").replace("\\|", "\\ |").replace("|", "\\|")
     return f"`{clean}`" if clean else ""
 
@@ -68,7 +68,7 @@ def c_comment_line(line: str) -> str:
     return line[: len(line) - len(line.lstrip())] + c_comment(line)
 
 
-# As the templates name them.
+# The names in templates.
 FILTERS: dict[str, Callable[[Any], str]] = {
     "c_comment": c_comment,
     "c_string": c_string,

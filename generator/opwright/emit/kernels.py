@@ -1,7 +1,7 @@
 """The view of one kernel: its parameters, and its body as C nodes.
 
-In: a variant. Out: a `Kernel`, for the C template to lay out. What kernels of all dtypes share is lowered once
-(lowering.py); a dtype row adds how elements are loaded, in which type terms are added, how a cell is stored.
+In: a variant. Out: a `Kernel`, for the C template to lay out. Everything that kernels of all dtypes share is lowered
+once (lowering.py); a dtype row adds how elements are loaded, the type of sums, and how a cell is stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .lowering import LANES, Lowered, lowered
 from .nodes import Assign, Binary, Cast, Conditional, Declare, DeclareArray, Expr, For, Index, Name, Stmt
 from .scopes import own_names
 
-FLOAT = DTYPES["f32"].c_type  # what elements of narrower types widen to, and are rounded from
+FLOAT = DTYPES["f32"].c_type  # the type that elements of narrower types convert to and are rounded from
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Typed:
         self.counts = finish is not None and "count" in expr.names(finish.tree)
 
     def body(self) -> tuple[Stmt, ...]:
-        """Constants, then the tasks of a part: one after the other, each a block of cells, a row of them, or one."""
+        """Constants, then the tasks of a part in order, each a block of cells, a row of cells, or one cell."""
         shared = self.shared
         part, parts, total = Name("part"), Name("parts"), Name(self.own["total"])
         after = Binary("+", part, nodes.ONE)
@@ -123,7 +123,7 @@ class _Typed:
         return nodes.real(float(self.op.semantics.init), self.suffix)
 
     def update(self, total: Expr, terms: Expr) -> tuple[Stmt, ...]:
-        """What each index tuple does: the term joins its cell, and is counted where the store asks for it."""
+        """The statement for each index tuple: the term is added to its cell, and counted if the store needs it."""
         assignment = self.op.semantics.assignment
         value = self.value(assignment.value, lambda read: self.loaded(read, self.shared.elements[read]), terms)
         updated = Assign(total, value, "+=", source="semantics.reduce")
@@ -133,7 +133,7 @@ class _Typed:
         return (updated, Assign(terms, nodes.ONE, "+=")) if self.counts else (updated,)
 
     def store(self, total: Expr, terms: Expr) -> Stmt:
-        """The cell as it is written: finished, and rounded to its own dtype."""
+        """The stored cell: finished, and rounded to its dtype."""
         finish, output = self.op.semantics.finish, self.op.output.name
         value = total
         if finish is not None:
@@ -152,7 +152,7 @@ class _Typed:
         return c_real(tree, self.real, self.suffix, read, integer)
 
     def loaded(self, read: Read, element: Expr) -> Expr:
-        """An element in the type of the sums; an optional tensor that is not there counts as 0."""
+        """An element in the type of the sums; an omitted tensor counts as 0."""
         dtype = DTYPES[self.row[read.tensor]]
         value = element if dtype.accumulates else nodes.call(f"opwright_from_{dtype.name}", element)
         if (dtype.c_type if dtype.accumulates else FLOAT) != self.real:
@@ -169,17 +169,17 @@ class _Typed:
 
 
 def _about(shared: Lowered) -> Prose:
-    """How its cells are walked, and in which order each takes its terms."""
+    """The order in which cells are computed, and in which each adds its terms."""
     cells = f"{LANES} cells along {shared.block.letter} at a time" if shared.block else "One cell at a time"
     if not shared.order:
         return Prose(f"{cells}; each has at most one term.")
     fastest = ", the last one fastest" if len(shared.order) > 1 else ""
-    return Prose(f"{cells}; each takes its terms by {', '.join(shared.order)}{fastest}.")
+    return Prose(f"{cells}; each adds its terms by {', '.join(shared.order)}{fastest}.")
 
 
 @memoised
 def _lowered(op: Op, words: tuple[str, ...], group: str | None) -> Lowered:
-    """What kernels of a layout and a class share."""
+    """The shared part of the kernels of a layout and a class."""
     found = next((one for one in op.classes if one.name == group), None)
     nest = derive(op, dict(zip(op.layout_attributes, words)), found)
     return lowered(op, nest, found)
@@ -187,7 +187,7 @@ def _lowered(op: Op, words: tuple[str, ...], group: str | None) -> Lowered:
 
 @dataclass(frozen=True)
 class _Identified:
-    """A variant that is told from others of its operation by its name."""
+    """A variant, identified by its name."""
 
     name: str
     variant: Variant = field(compare=False)
@@ -209,5 +209,5 @@ def _kernel(op: Op, identified: _Identified) -> Kernel:
 
 
 def kernel(variant: Variant) -> Kernel:
-    """The view of a variant. Raises SpecInvalid where there is no kernel."""
+    """The view of a variant. Raises SpecInvalid if there is no kernel."""
     return _kernel(variant.op, _Identified(variant.name, variant))

@@ -1,4 +1,4 @@
-"""What ties an operation to its gradients: the operations that compute them, and what those must be told.
+"""The links from an operation to its gradients: the operations that compute them, and their arguments.
 
 In: an operation. Out: tables for the templates under templates/python, in names of the spec.
 """
@@ -15,9 +15,9 @@ from ..language.types import symbol_kinds
 
 @dataclass(frozen=True)
 class RelationView:
-    """An operation that computes a gradient, of which input, and which of its tensors and words are which of ours.
+    """An operation that computes a gradient, the input, and the correspondence of tensors and words.
 
-    Of an operation whose gradient this one is, the rest is empty: its tensors have the same names.
+    For a derived gradient the mapping is empty: its tensors have the same names.
     """
 
     kind: str
@@ -29,11 +29,11 @@ class RelationView:
 
 @dataclass(frozen=True)
 class Links:
-    """What a tensor's order of axes is told by, what states shapes, what is added to the output, and gradients.
+    """What determines the order of axes and shapes of tensors, what is added to the output, and gradients.
 
-    `laid_out`: by tensor, the string attribute that orders its axes and the axis that stands for several; nothing where
+    `laid_out`: by tensor, the string attribute that orders its axes and the axis that stands for several; empty if
     other attributes count axes. `states`: by attribute, the output whose shape it states. `added`: the input that is
-    added to the output, and the axis of the output that it goes along.
+    added to the output, and the axis of the output that it runs along.
     """
 
     laid_out: Mapping[str, tuple[str, str]]

@@ -1,6 +1,7 @@
-"""Whether kernels follow from a spec: a stage of generating, run before anything is rendered.
+"""Whether a spec can be lowered to kernels: a stage of generation that runs before rendering.
 
-In: an operation that the rules of check/ hold. Out: problems. Behind it nothing in the generator may fail on a spec.
+In: an operation that passed the rules of check/. Out: problems. After this stage nothing in the generator may fail on a
+spec.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from .kernels import kernel
 
 
 def problems(op: Op) -> Iterator[Problem]:
-    """Every layout and class once; the data types change no loop."""
+    """Lowers every layout and class once; data types do not affect loops."""
     try:
         if op.stepped:
-            from . import step_files  # which a package without such operations does not load
+            from . import step_files  # not imported for a package without such operations
 
             step_files.step_wrapper(op)
             step_files.step_unit(op)
             return
         members = [member.name for member in size_fields(op)]
         for name in {name for name in members if members.count(name) > 1}:
-            yield Problem(op.at, "name-collision", f"the name '{name}' would stand twice among the sizes of a kernel")
+            yield Problem(op.at, "name-collision", f"the name '{name}' would occur twice among the sizes of a kernel")
         for layouts in layout_choices(op):
             for group in op.classes or (None,):
                 kernel(Variant(op, op.dtypes[0], layouts, group, PORTABLE))

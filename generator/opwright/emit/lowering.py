@@ -1,8 +1,8 @@
-"""From a nest to what all kernels of a layout and a group class share, whatever their data types.
+"""From a nest to the part that all kernels of a layout and a group class share, regardless of data types.
 
 In: an operation, its nest, a group class. Out: a `Lowered`: constants per scope, the heads of the loops and tests in
-their order, the elements that are read, the place that is written. Only loads, arithmetic and stores are left to
-kernels.py, which knows a dtype row.
+order, the reads, and the write. kernels.py adds loads, arithmetic and stores for
+a dtype row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LANES = 64
 
 @dataclass(frozen=True)
 class Block:
-    """How the output is cut into blocks of accumulators: by which letter, from where to where."""
+    """How the output is split into blocks of accumulators: the letter, and its bounds."""
 
     letter: str
     begin: str
@@ -39,7 +39,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel but for its dtypes. `heads` are loops and tests without bodies, outermost first."""
+    """A kernel without its dtypes. `heads` are loops and tests without bodies, outermost first."""
 
     constants: tuple[Declare, ...]
     tasks: Expr
@@ -57,7 +57,7 @@ class Lowered:
 
 
 def lowered(op: Op, nest: Nest, group: GroupClass | None) -> Lowered:
-    """The order of the steps is that of the scopes: what is known further out comes first."""
+    """The order of the steps is that of the scopes: outer ones come first."""
     return _Lowering(op, nest, group).lowered()
 
 
@@ -68,7 +68,7 @@ class _Lowering:
         self.addresses = Addresses(self.scopes, nest)
         self.ranges = Ranges(self.scopes)
         self.heads: list[tuple[For | If, int | None]] = []
-        # A dot product walks the last output letter inside a task, so that a task's bounds serve all its cells.
+        # A dot product walks the last output letter inside a task, so that all its cells share a task's bounds.
         self.cells = nest.outputs[-1] if nest.outputs and nest.lanes is None else None
         self.tasks = nest.outputs[:-1] if self.cells else nest.outputs
         self.scopes.level |= {letter: TASK for letter, _ in self.tasks}
@@ -112,7 +112,7 @@ class _Lowering:
         )
 
     def decoded(self, extents: list[Expr]) -> tuple[Declare, ...]:
-        """How a task number tells the outer letters, the last one fastest."""
+        """The outer letters from a task number, the last one fastest."""
         result = []
         for position, (letter, _) in enumerate(self.tasks):
             value: Expr = Name(own_names(self.op)["task"])
@@ -132,7 +132,7 @@ class _Lowering:
         return Block(self.scopes.take(lanes.position), begin, end, self.scopes.poly(lanes.extent))
 
     def stored_at(self, block: Block | None) -> Expr:
-        """Where a cell is stored: a base, and the steps of the block's letter."""
+        """The address of a stored cell: a base, and the stride of the block's letter."""
         target = self.nest.target
         position = block.letter if block else None
         base, letters = self.addresses.base(target, position)
@@ -140,7 +140,7 @@ class _Lowering:
         at = self.addresses.declared(target, f"{target.tensor}_at", level, base)
         return at if position is None else self.addresses.moved(at, target, position, f"{target.tensor}_step")
 
-    # The reductions, each inside the one before it.
+    # The reductions, each nested in the previous one.
 
     def order(self) -> tuple[str, ...]:
         """The reduction letters, outermost first."""
@@ -148,7 +148,7 @@ class _Lowering:
         return tuple(loop.letter for loop in (*self.nest.reductions, *([inner] if inner else [])))
 
     def walk(self, block: Block | None) -> None:
-        """Notes the heads of all loops, and every test as soon as its letters are known."""
+        """Records the heads of all loops, and every test as soon as its letters are known."""
         nest = self.nest
         self.tests([self.before(condition) for condition in nest.before])
         loops = [*nest.reductions, *([nest.inner] if nest.inner is not None else [])]
@@ -158,7 +158,7 @@ class _Lowering:
         pending = self.guards()
 
         def due() -> None:
-            """The guards whose letters are all known by now."""
+            """The guards whose letters are all known."""
             for guard in [guard for guard in pending if not guard[1] & waiting]:
                 pending.remove(guard)
                 self.heads.append((guard[0], None))
@@ -177,11 +177,11 @@ class _Lowering:
         self.heads += [(If(nodes.both(parts), (), source="semantics.reduce"), None) for parts in conditions]
 
     def before(self, condition: Within | Solved) -> list[Expr]:
-        """A condition that no reduction letter decides: a test in front of the nest."""
+        """A condition without reduction letters: a test before the nest."""
         return self.ranges.inside(condition) if isinstance(condition, Within) else self.ranges.solution(condition)
 
     def guards(self) -> list[tuple[If, set[str]]]:
-        """The tests of `where`, one per spatial axis where they compare vectors, with the letters that they need."""
+        """The tests of `where`, one per spatial axis if they compare vectors, with the letters that they need."""
         expansion = self.scopes.expansion
         result = []
         for number, guard in enumerate(self.nest.guards):
@@ -215,7 +215,7 @@ class _Lowering:
         self.heads.append((head, scope))
 
     def stepped(self, head: For, loop: Loop, solved: Solved, level: int) -> For:
-        """The loop that carries the solved letter along: it moves by a constant from one solution to the next."""
+        """The loop that updates the solved letter, which moves by a constant from one solution to the next."""
         step, solved_step = self.ranges.steps(loop, solved)
         begin = Affine.of({f"{loop.letter}_begin": solved.right.coefficient(loop.letter)})
         first = self.scopes.affine(solved.right.without(loop.letter) + begin)
@@ -247,7 +247,7 @@ class _Lowering:
         self.scopes.level[loop.letter] = scope
         self.heads.append((For(loop.letter, low, high, (), source=source), scope))
 
-    # What the innermost statement and the store read.
+    # Reads of the innermost statement and the store.
 
     def elements(self, inner: str | None) -> dict[Read, Index]:
         counted: dict[str, int] = {}
@@ -259,7 +259,7 @@ class _Lowering:
         return elements
 
     def lane(self, block: Block | None, inner: str | None) -> Expr | None:
-        """Which of the block's cells the innermost statement adds to."""
+        """The cells of the block that the innermost statement adds to."""
         if block is None or self.nest.lanes is None:
             return None
         offset = self.nest.lanes.cell - Affine.letter(block.begin)
@@ -277,7 +277,7 @@ class _Lowering:
         return {read: element(accessed) for read, accessed in self.nest.finish_reads}
 
     def integers(self) -> dict[expr.Expr, Expr]:
-        """The parts of values that are worked out in integers; the number of terms is each kernel's own."""
+        """The parts of values that are computed in integers; each kernel counts its terms itself."""
         semantics = self.op.semantics
         trees = [semantics.assignment.value, *([semantics.finish.tree] if semantics.finish else [])]
         leaves = [leaf for tree in trees for leaf in _integer_leaves(tree) if leaf != expr.Name("count")]
@@ -285,7 +285,7 @@ class _Lowering:
 
 
 def _integer_leaves(tree: expr.Expr) -> list[expr.Expr]:
-    """The integers of a value, outside the indices of what it reads."""
+    """The integer parts of a value, outside the indices of its reads."""
     if is_integer_leaf(tree):
         return [tree]
     return [] if isinstance(tree, Read) else [leaf for child in expr.children(tree) for leaf in _integer_leaves(child)]

@@ -1,12 +1,12 @@
 """C as a tree: expressions that know their precedence, and statements. templates/c/nodes.c.j2 prints them.
 
-In: what a kernel computes with. Out: frozen nodes that say nothing about layout. A node's macro has the name of its
-class in lower case; whoever adds a node, for vectors, packs or fused steps, adds its macro and touches nothing else.
-`level` is how tightly an expression binds. An operand that binds more loosely than its place asks for is printed in
-brackets, so that no tree can be read wrongly and none has brackets of its own.
+Nodes are frozen and say nothing about layout. A node's macro has the name of its
+class in lower case; to add a node, add its class and its macro.
+`level` is the precedence of an expression. An operand of lower precedence than its place requires is printed in
+parentheses, so that no tree can be misread and none has parentheses of its own.
 
-`source` is the field of the operation's spec that a statement comes from, where one does: `semantics.where.0`. It is
-told by `opwright why` and reaches no token.
+`source` is the field of the operation's spec that a statement comes from, if any: `semantics.where.0`. `opwright why`
+shows it; it affects no token.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, ClassVar, TypeVar
 from ..language.source import Code
 from ..memo import memoised
 
-# How tightly the kinds of expression bind; the numbers grow with it.
+# The precedence of the kinds of expression; larger numbers bind more tightly.
 ASSIGNED, CONDITIONAL, OR, AND, EQUAL, LESS, SUM, PRODUCT, UNARY, POSTFIX, PRIMARY = range(11)
-# Each operator's own level, and what its left and its right operand must have. Those that associate take their like on
-# the left; comparisons and truth values take none, because compilers warn where brackets would only help readers.
+# Each operator's level, and the required levels of its left and right operands. Associative operators accept their own
+# level on the left; comparisons and logical operators do not, because compilers warn about missing parentheses.
 _OPERATORS = {
     "*": (PRODUCT, PRODUCT, UNARY),
     "/": (PRODUCT, PRODUCT, UNARY),
@@ -39,7 +39,7 @@ _OPERATORS = {
 
 @dataclass(frozen=True, eq=False)
 class Literal(Code):
-    """A number as C writes it, not negative."""
+    """A non-negative number in C."""
 
     text: str
     level: ClassVar[int] = PRIMARY
@@ -47,7 +47,7 @@ class Literal(Code):
 
 @dataclass(frozen=True, eq=False)
 class Text(Code):
-    """A string of C; its macro makes every letter inert."""
+    """A string of C; its macro escapes every character."""
 
     text: str
     level: ClassVar[int] = PRIMARY
@@ -93,7 +93,7 @@ class Cast(Code):
 
 @dataclass(frozen=True, eq=False)
 class Unary(Code):
-    """`-a` or `!a`; an operand that is one too gets brackets, for `--a` is something else."""
+    """`-a` or `!a`; a unary operand gets parentheses, because `--a` is another operator."""
 
     operator: str
     operand: Expr
@@ -125,7 +125,7 @@ class Binary(Code):
 
 @dataclass(frozen=True, eq=False)
 class Conditional(Code):
-    """`condition ? yes : no`; a chain of them reads from the left."""
+    """`condition ? yes : no`; chains associate to the right."""
 
     condition: Expr
     yes: Expr
@@ -147,7 +147,7 @@ Expr = Literal | Text | Name | Member | Index | Call | Cast | Unary | Binary | C
 
 @dataclass(frozen=True, eq=False)
 class Declare(Code):
-    """`const c_type name = value;`, without `const` where the value will change."""
+    """`const c_type name = value;`, without `const` if the value will change."""
 
     name: str
     value: Expr
@@ -158,7 +158,7 @@ class Declare(Code):
 
 @dataclass(frozen=True, eq=False)
 class DeclareArray(Code):
-    """`c_type name[length];`, all of it 0 where it is `zeroed`."""
+    """`c_type name[length];`, initialised to 0 if `zeroed`."""
 
     name: str
     c_type: str
@@ -168,7 +168,7 @@ class DeclareArray(Code):
 
 @dataclass(frozen=True, eq=False)
 class Room(Code):
-    """`c_type name;`, a struct that functions fill: empty, or `plain` where one begins it anew."""
+    """`c_type name;`, a struct that functions fill: empty, or uninitialised if `plain`."""
 
     name: str
     c_type: str
@@ -192,7 +192,7 @@ class Assign(Code):
 
 @dataclass(frozen=True, eq=False)
 class Do(Code):
-    """`call;`: for what a function does."""
+    """`call;`: for its side effect."""
 
     call: Expr
 
@@ -206,7 +206,7 @@ class If(Code):
 
 @dataclass(frozen=True, eq=False)
 class Carried(Code):
-    """What a loop carries along beside its letter: where it begins, and its step."""
+    """A variable that a loop updates besides its letter: its initial value, and its step."""
 
     letter: str
     begin: Expr
@@ -215,7 +215,7 @@ class Carried(Code):
 
 @dataclass(frozen=True, eq=False)
 class For(Code):
-    """A loop of a letter over [begin, end): by one, or by a step, which may carry a second letter along."""
+    """A loop of a letter over [begin, end): by one, or by a step, which may update a second letter."""
 
     letter: str
     begin: Expr
@@ -235,12 +235,12 @@ ZERO, ONE = Literal("0"), Literal("1")
 
 @functools.lru_cache(2**10)
 def integer(value: int) -> Expr:
-    """An integer as C writes it."""
+    """An integer in C."""
     return Literal(str(value)) if value >= 0 else Unary("-", Literal(str(-value)))
 
 
 def real(value: float, suffix: str) -> Expr:
-    """A real number as C writes it: `suffix` tells its type."""
+    """A real number in C; `suffix` gives its type."""
     size: Expr = Name("INFINITY") if math.isinf(value) else Literal(f"{abs(value)!r}{suffix}")
     return Unary("-", size) if math.copysign(1, value) < 0 else size
 
@@ -250,13 +250,13 @@ def call(function: str, *arguments: Expr) -> Expr:
 
 
 def chain(operator: str, parts: Iterable[Expr], neutral: Expr) -> Expr:
-    """Parts joined from the left; the neutral element of no parts."""
+    """Parts combined from the left; the neutral element if there are none."""
     joined = [*parts]
     return functools.reduce(lambda left, right: Binary(operator, left, right), joined) if joined else neutral
 
 
 def plus(left: Expr, right: Expr) -> Expr:
-    """The sum of two integers; a sum on the right is taken up part by part."""
+    """The sum of two integers; a sum on the right is flattened."""
     if isinstance(right, Binary) and right.operator in ("+", "-"):
         return Binary(right.operator, plus(left, right.left), right.right)
     return Binary("+", left, right)
@@ -272,7 +272,7 @@ def total(parts: Sequence[Expr]) -> Expr:
 
 
 def added(parts: Iterable[tuple[bool, Expr]]) -> Expr:
-    """A sum of parts, of which some are taken away; one that is added goes first where there is one."""
+    """A sum of added and subtracted parts, beginning with an added one if there is one."""
     (negative, first), *rest = sorted(parts, key=lambda part: part[0]) or [(False, ZERO)]
     result = _negated(first) if negative else first
     for minus, part in rest:
@@ -288,13 +288,13 @@ def _negated(value: Expr) -> Expr:
 
 
 def nested(function: str, values: Sequence[Expr]) -> Expr:
-    """`f(a, f(b, c))` of the values that differ."""
+    """`f(a, f(b, c))` of the distinct values."""
     first, *rest = reversed(dict.fromkeys(values))
     return functools.reduce(lambda inner, value: call(function, value, inner), rest, first)
 
 
 def chosen(number: Expr, values: Sequence[Expr]) -> Expr:
-    """The value of that number: a chain of comparisons, without those that change nothing."""
+    """The value with a given number: a chain of comparisons, without redundant ones."""
     result = values[-1]
     for position in reversed(range(len(values) - 1)):
         if values[position] != result:
@@ -345,7 +345,7 @@ def unplaced(code: Node) -> Node:
 
 @memoised
 def names(code: Code) -> frozenset[str]:
-    """The names that code reads or writes; what it declares is not among them."""
+    """The names that code reads or writes, without those that it declares."""
     if isinstance(code, Name):
         return frozenset({code.name})
     return names_of(parts(code))
@@ -357,7 +357,7 @@ def names_of(codes: Iterable[Code]) -> frozenset[str]:
 
 
 def used(declared: Iterable[Declare], body: Stmt) -> tuple[Declare, ...]:
-    """Of declarations before a statement, those that it needs: compilers warn of others."""
+    """The declarations before a statement that it needs; compilers warn about unused ones."""
     wanted, kept = {*names(body)}, list[Declare]()
     for one in reversed(tuple(declared)):
         if one.name in wanted:

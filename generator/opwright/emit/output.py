@@ -1,6 +1,6 @@
-"""A file of the generated package before it is printed: its template, its view, and what stands at its top.
+"""A file of the generated package before rendering: its template, its view, and its head.
 
-In: a template and a function that makes the view. Out: text, when it is asked for.
+In: a template and a function that makes the view. Out: text, on demand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..language.source import Prose
 
 @dataclass(frozen=True)
 class Head:
-    """What stands at the top of a generated file."""
+    """The head of a generated file."""
 
     file: Prose
     semantic_hash: Prose | None = None
@@ -26,9 +26,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Output:
-    """One file of the package: the template that prints it and the view that it prints, made when asked for.
+    """One file of the package: its template and its view, made on demand.
 
-    Without a template, or with one that is copied as it is, the view's `text` is the file.
+    Without a template, or with one that is copied verbatim, the view's `text` is the file.
     """
 
     template: str
@@ -40,7 +40,7 @@ class Output:
         return self.template.endswith(".j2")
 
     def text(self, env: jinja2.Environment) -> str:
-        """As the template has it; `tidy` comes after."""
+        """The text of the template, before `tidy`."""
         if self.rendered:
             return env.get_template(self.template).render(**self.view())
         return str(self.view()["text"])

@@ -1,7 +1,7 @@
 """The filter `c`: a node of nodes.py as the text that its macro in templates/c/nodes.c.j2 prints.
 
-In: an environment of templates, a node, and how tightly its place binds. Out: text. All C stands in the macros; here is
-only which of them a node takes, and whether it needs brackets.
+In: an environment of templates, a node, and the precedence of its place. Out: text. All C is in the macros; this module
+only decides which macro a node uses, and whether it needs parentheses.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ KINDS: tuple[type, ...] = (*get_args(Expr), *get_args(Stmt))
 
 
 def macro_name(kind: type) -> str:
-    """The macro of a class of nodes: its name with underscores, and one at the end where that is a word of Python."""
+    """The macro of a class of nodes: its name in snake_case, with a trailing underscore for keywords of Python."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 @functools.lru_cache(8)
 def _macros(environment: Environment) -> tuple[Mapping[type, Callable[[Any], str]], Callable[[Any], str]]:
-    """The macro of each kind, and the one for brackets."""
+    """The macro of each kind, and the one for parentheses."""
     module: Any = environment.get_template(TEMPLATE).module
     return {kind: getattr(module, macro_name(kind)) for kind in KINDS}, module.brackets
 
 
 @pass_environment
 def c(environment: Environment, node: Any, level: int = 0) -> str:
-    """The text of an expression or a statement; in brackets where its place binds more tightly than it does.
+    """The text of an expression or a statement, in parentheses if its place requires them.
 
-    A node keeps its text: kernels of all dtypes share most of theirs.
+    A node memoises its text: kernels of all dtypes share most nodes.
     """
     macros, brackets = _macros(environment)
     if level and node.level < level:

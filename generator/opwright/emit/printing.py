@@ -1,7 +1,7 @@
 """Expressions as Python and LaTeX text.
 
 In: trees of expr.py. Out: strings. Operators keep their meaning: exact division and the floor of a quotient become
-calls of helpers that the generated package carries.
+calls of helpers in the generated package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _infix(op: str, left: str, right: str, level: int) -> str:
 
 
 def python(tree: Expr, vectors: frozenset[str] | set[str], wrap: str = "tuple") -> str:
-    """An expression as Python; over vectors a comprehension that walks the spatial axes.
+    """An expression as Python; for vectors a comprehension over the spatial axes.
 
     Entries of a vector `S` are called `s_` inside. Divisions are calls of the package's module `rules`.
     """

@@ -1,7 +1,7 @@
-"""What a spec says, in sentences: the head of C files, docstrings, and pieces of the reference pages.
+"""A spec in sentences: the head of C files, docstrings, and parts of the reference pages.
 
-In: an operation. Out: plain lines. Nothing is escaped here; the template that takes a line knows where it stands.
-The head of a C file is made of names and expressions only, never of free text: an edited description moves no C.
+In: an operation. Out: plain lines. Nothing is escaped here; the template that prints a line knows the context.
+The head of a C file consists of names and expressions only, never of free text: an edited description changes no C.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def joined(words: Sequence[str], last: str = "and") -> str:
 
 
 def shapes(op: Op, tensor: Tensor, dims: Mapping[str, Located]) -> list[tuple[str, str]]:
-    """The word of each layout, '' where there is one order only, with the extents in that order."""
+    """The word of each layout, '' if there is only one order, with the extents in that order."""
     if tensor.layout:
         words = [allowed.value for allowed in op.attribute(tensor.layout).values or ()]
         orders = {word: op.layouts[tensor.layout][word] for word in words}
@@ -41,7 +41,7 @@ def shapes(op: Op, tensor: Tensor, dims: Mapping[str, Located]) -> list[tuple[st
 
 
 def axes(tensor: Tensor, op: Op) -> str:
-    """`(N, C, X) as NCX or (N, X, C) as NXC`, extents in place of axis names; one part per arrangement."""
+    """`(N, C, X) as NCX or (N, X, C) as NXC`, with extents instead of axis names; one part per arrangement."""
     parts = []
     for name, dims in tensor.ways.items():
         text = " or ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
@@ -65,7 +65,7 @@ def ranges(op: Op) -> str:
 
 
 def unit_head(op: Op, row: Mapping[str, str], sizes: Sequence[SizeField]) -> list[str]:
-    """The contract that stands at the head of a C file."""
+    """The contract at the head of a C file."""
     dtypes = [f"{tensor.name} {row[tensor.name]}" for tensor in op.tensors]
     lines = [f"{op.op}: {', '.join(dtypes)}; sums in {row['accumulate']}.", ""]
     lines += _computes(op)
@@ -82,14 +82,14 @@ def entries_head(op: Op, e: Entries) -> list[str]:
     isas = joined([isa.name for isa in e.isas])
     lines = [f"{op.op}, {e.dtype}: the fast kernels, one text for {isas}.", ""]
     lines += wrapped(
-        f"What is computed stands at the head of c/{op.function}_{e.dtype}.c; sums are made in f32, in an order of the "
+        f"The head of c/{op.function}_{e.dtype}.c says what is computed; sums use f32, in an order of the "
         "engine's own, and rounded once. Here a call becomes a problem in normal form, solved for "
         f"{solved}: engine/problem.h says what its members mean, engine/solves.h what solves it."
     )
     lines += [f"On {isa.name} {isa.exception}." for isa in e.isas if isa.exception]
     lines += ["", *wrapped(
-        "Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one "
-        "combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers."
+        "Layouts are strides, in elements. KERNEL defines a kernel for one group class and one "
+        "combination of layouts, and the function that returns its bytes of scratch memory for a number of workers."
     )]  # fmt: skip
     return lines
 
@@ -103,13 +103,11 @@ def _computes(op: Op) -> list[str]:
         lines += wrapped(f"Only where {joined([guard.text for guard in semantics.where])}.")
     lines += wrapped(
         f"A cell of {target} starts at {semantics.init}. A term with an index outside its tensor does not exist: "
-        "nothing of it is read, and what its other factors hold, Inf and NaN included, does not matter."
+        "it is not read, and the values of its other factors, even Inf and NaN, do not matter."
     )
     if semantics.finish is not None:
         text = semantics.finish.text
-        also = (
-            "; count is the number of terms that the cell got" if "count" in expr.names(semantics.finish.tree) else ""
-        )
+        also = "; count is the number of its terms" if "count" in expr.names(semantics.finish.tree) else ""
         lines += wrapped(f"A cell is stored as {text}{also}.")
     optional = [tensor.name for tensor in op.data_inputs if tensor.optional]
     if optional:
@@ -126,7 +124,7 @@ def _arrays(op: Op) -> list[str]:
         many = len(tensor.arrangements) > 1
         for number, (name, dims) in enumerate(tensor.ways.items()):
             said = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
-            where = f" where sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
+            where = f" if sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
             lines += wrapped(f"{tensor.name}{where}: {said}.", "    ", hanging="    ")
             if name:
                 index = tensor.arrangements[name].index
@@ -134,7 +132,7 @@ def _arrays(op: Op) -> list[str]:
                 at = ", ".join(f"{axis} = {index[axis].text}" for axis in dims)
                 letters = {axis: extent.text for axis, extent in dims.items()}
                 axes_named = ", ".join(f"{axis} of extent {extent}" for axis, extent in letters.items())
-                lines += wrapped(f"{element} stands at {at}; its axes are {axes_named}.", "        ")
+                lines += wrapped(f"{element} is at {at}; its axes are {axes_named}.", "        ")
     return lines
 
 
@@ -152,7 +150,7 @@ def _spatial(op: Op, sizes: Sequence[SizeField]) -> list[str]:
     neutral = [f"{number} as {joined(found)}" for number, found in sorted(fillers.items())]
     return wrapped(
         f"{joined(vectors)} have one value per spatial axis{also}; suffixes {', '.join('_' + axis for axis in names)} "
-        f"name the axes. A call with fewer axes has them at the end, and in front of them {joined(neutral)}."
+        f"name the axes. A call with fewer axes uses the last ones, preceded by {joined(neutral)}."
     )
 
 
@@ -177,10 +175,10 @@ def _numerics(op: Op, row: Mapping[str, str]) -> list[str]:
     real = row["accumulate"]
     verb = "compared" if op.semantics.assignment.op == "max" else "added"
     return wrapped(
-        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded by "
-        f"itself (no contraction), and {verb} one by one in the order that stands above each function, which depends "
-        f"on neither part nor parts. The one rounding to {row[op.output.name]} is at the store: to nearest, ties to "
-        "even. In a division of integers nothing is left over."
+        f"Inputs widen to {real} exactly. Terms are computed in {real}, each operation rounded "
+        f"separately (no contraction), and {verb} one by one in the order given above each function, which depends "
+        f"on neither part nor parts. The only rounding to {row[op.output.name]} is at the store: to nearest, ties to "
+        "even. Divisions of integers leave no remainder."
     )
 
 
@@ -204,7 +202,7 @@ def _attribute_line(attribute: Attribute) -> str:
 
 
 def dtype_lines(op: Op) -> list[str]:
-    """One line per row: `f32: all tensors f32, sums in f32`; shape vectors, which are int32 always, left out."""
+    """One line per row: `f32: all tensors f32, sums in f32`; shape vectors, always int32, are left out."""
     lines = []
     for row in op.dtypes:
         data = {tensor.name: row[tensor.name] for tensor in op.tensors}
@@ -236,9 +234,9 @@ def docstring(op: Op) -> str:
     lines += [line for s, let in op.shape.items() if let.value for line in entry(f"{s} = {let.value.text}")]
     lines += ["", "dtypes, one row per call:", *(f"    {line}" for line in dtype_lines(op)), ""]
     lines += wrapped(
-        "Writes into `out` and returns it where it is given. `threads` (>= 1) is the number of threads of this call; "
-        "the result is the same, bit for bit, for every number. `specialize` lets kernels be compiled for the sizes of "
-        "calls like this one: False, True, or after how many calls. Raises SpecError where the call breaks a rule, "
+        "Writes into `out` and returns it if it is given. `threads` (>= 1) is the number of threads of this call; "
+        "the result is bit-identical for every number. `specialize` lets kernels be compiled for the sizes of "
+        "calls like this one: False, True, or a number of calls to wait for. Raises SpecError if a call breaks a rule, "
         f"before anything is written. docs/{op.function}.md has every rule and formula.",
         width=DOCSTRING_WIDTH,
     )
@@ -246,7 +244,7 @@ def docstring(op: Op) -> str:
 
 
 def deprecation(op: Op) -> str | None:
-    """What a call of an operation that will go is told."""
+    """The warning of calls of a deprecated operation."""
     return f"{op.op} is deprecated: {op.deprecated}" if op.deprecated else None
 
 

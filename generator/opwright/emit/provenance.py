@@ -1,6 +1,6 @@
-"""Where the spec says what: the places by which a generated package's errors and explanations name the spec.
+"""The places in the spec that errors and explanations of the generated package refer to.
 
-In: an operation. Out: rule and named value to file:line, and the sentences of values that have no other name.
+In: an operation. Out: rules and named values to file:line, and the sentences of values without another name.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from .python_module import named_values, parameter_name
 
 
 def _summaries(op: Op) -> dict[str, str]:
-    """The sentences by which people know values that have no other name; prose, so it stands in no module."""
+    """The descriptions of values without another name; prose, so it appears in no module."""
     named = named_values(op)
     return {symbol: let.summary for symbol, let in op.lets.items() if let.summary and named[symbol] == symbol}
 
 
 def provenance(op: Op) -> dict[str, dict[str, str]]:
-    """Where the spec says what, rule and named value to file:line; and what it says of named values."""
+    """Rules and named values to file:line, and the descriptions of named values."""
 
     def place(mark: Mark) -> str:
         return f"{mark.file}:{mark.line}"

@@ -1,8 +1,8 @@
 """The view of one operation's Python module: its signature, and its rules as a list of statements.
 
 In: an operation. Out: strings and small nodes for the templates under templates/python. The order of the
-statements is that of call_plan.py; what a refusal says beyond the spec's own sentences is worded in the package's
-run-time module `_rules.py`.
+statements is that of call_plan.py; the package's run-time module `_rules.py` words refusals beyond the spec's own
+sentences.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Of an attribute: number, list (None is the default of one that has one) or word."""
+        """For an attribute: number, list (with the default None if it has one) or word."""
         return {"int": "number", "float": "number", "str": "word"}.get(self.annotation, "list")
 
 
@@ -236,7 +236,7 @@ class Writer:
             ]
             ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
         all_learned = [way["learned"] for way in ways]
-        if len(ways) == 1 and not ways[0]["known"]:  # there is nothing to choose by
+        if len(ways) == 1 and not ways[0]["known"]:  # there is no choice
             ways = []
         self.add(
             "bind",
@@ -252,7 +252,7 @@ class Writer:
         )
 
     def known(self, way: BindWay, axes: str) -> list[tuple[str, str]]:
-        """The extents that a tensor must have, by axis; what it tells itself is read off its own axes."""
+        """The extents that a tensor must have, by axis; sizes that it determines itself come from its own axes."""
         told: dict[str, expr.Expr] = {}
         found = []
         for axis in way.axes:
@@ -373,7 +373,7 @@ def _terms(op: Op, writer: Writer) -> str:
 
 
 def named_values(op: Op) -> dict[str, str]:
-    """What each symbol is called: the role of a size, the name of an attribute, a value by its own symbol."""
+    """The name of each symbol: the role of a size, the name of an attribute, or the symbol of a value."""
     named = {dim.symbol: role for role, dim in op.dims.items()}
     named |= {symbol_of(a): a.name or "" for a in op.attributes if a.type != "string" and not a.shape_of}
     return named | {symbol: symbol for symbol in op.lets if symbol not in named}

@@ -1,7 +1,8 @@
-"""Bounds of loops and the tests in front of them as C.
+"""Bounds of loops, and the tests before them, as C.
 
-In: loops and conditions of a nest, and the scopes of a kernel. Out: nodes. What may leave its axis narrows a loop: the
-bounds follow from `0 <= index < extent` by dividing, rounded down or up; what no letter decides is tested.
+In: loops and conditions of a nest, and the scopes of a kernel. Out: nodes. An index that may leave its axis narrows a
+loop: the bounds follow from `0 <= index < extent` by division, rounded down or up; conditions without letters are
+tested.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Ranges:
         self.scopes = scopes
 
     def of_loop(self, loop: Loop, extra: Sequence[Within], block: tuple[Expr, Expr] | None) -> tuple[Expr, Expr, int]:
-        """First and past-the-last value of a loop's letter, and the scope in which they are known."""
+        """The first and past-the-end value of a loop's letter, and the scope in which they are known."""
         low, high = block or (nodes.ZERO, self.scopes.poly(loop.extent))
         lows, highs = [low], [high]
         conditions = [*loop.within, *extra]
@@ -46,7 +47,7 @@ class Ranges:
         return nodes.nested("opwright_max", lows), nodes.nested("opwright_min", highs), level
 
     def _bounds(self, letter: str, condition: Within) -> tuple[Expr, Expr]:
-        """First and past-the-last value of a letter for which `0 <= index < extent`."""
+        """The first and past-the-end value of a letter for which `0 <= index < extent`."""
         coefficient = condition.index.coefficient(letter)
         rest = condition.index.without(letter)
         if self.scopes.expansion.positive(coefficient):
@@ -58,7 +59,7 @@ class Ranges:
         return self._divided("ceil", rest - condition.extent + _ONE, divisor), high
 
     def _divided(self, rounded: str, value: Affine, divisor: Poly) -> Expr:
-        """The quotient rounded up, or rounded down plus 1; for a divisor of 1 the value is the bound already."""
+        """The quotient rounded up, or rounded down plus 1; for a divisor of 1 the value itself."""
         dividend = self.scopes.affine(value)
         if divisor == ONE:
             return dividend
@@ -80,7 +81,7 @@ class Ranges:
         divisor = nodes.call("opwright_gcd", scale, size)
         source = range_of(loop.letter)
         step = self.scopes.define(FUNCTION, f"{loop.letter}_step", Binary("/", scale, divisor), source)
-        # Not size * step / scale, which is the same: that product may leave int64.
+        # Not size * step / scale, which is equal: that product may overflow int64.
         moved = Binary("/", size, divisor)
         value = moved if positive else Unary("-", moved)
         return step, self.scopes.define(FUNCTION, f"{solved.letter}_step", value, source)
@@ -92,7 +93,7 @@ class Ranges:
         return [*above, Binary("<", index, extent)]
 
     def solution(self, condition: Solved) -> list[Expr]:
-        """Declares the letter that an equation is solved for; the tests that there is such a value."""
+        """Declares the letter that an equation is solved for; returns the tests that a solution exists."""
         scopes = self.scopes
         right, scale = scopes.affine(condition.right), scopes.poly(condition.scale)
         level = max(scopes.level_of(condition.right.letters), TASK)

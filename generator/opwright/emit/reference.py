@@ -1,7 +1,7 @@
-"""The view of one operation's reference page: what stands in which section, from the spec alone.
+"""The view of one operation's reference page: the content of its sections, from the spec alone.
 
-In: an operation, its Python view and its kernels. Out: a `Page` of plain texts. The template escapes every one of them
-with the filters `markdown` and `code`; formulas come from printing.latex, which knows names and numbers only.
+In: an operation, its Python view and its kernels. Out: a `Page` of plain texts. The template escapes all of them
+with the filters `markdown` and `code`; formulas come from printing.latex, which prints names and numbers only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class ShapeEntry:
-    """What a tensor looks like in one layout word and one arrangement."""
+    """The shape of a tensor in one layout word and one arrangement."""
 
     tensor: str
     arrangement: str
@@ -46,7 +46,7 @@ class ShapeEntry:
 
 @dataclass(frozen=True)
 class ArrangementEntry:
-    """Where the element of given view letters stands."""
+    """The index of an element in view letters."""
 
     tensor: str
     name: str
@@ -84,7 +84,7 @@ class FormulaEntry:
 
 @dataclass(frozen=True)
 class RuleEntry:
-    """A constraint, or a least extent."""
+    """A constraint, or a minimum extent."""
 
     id: str
     say: str
@@ -115,7 +115,7 @@ class FastEntry:
 
 @dataclass(frozen=True)
 class ReferencePage:
-    """Everything that a reference page says, section by section."""
+    """The content of a reference page, section by section."""
 
     op: Op
     signature: tuple[str, ...]
@@ -186,7 +186,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
 
 
 def _signature(op: Op, wrapped: Wrapper) -> tuple[str, ...]:
-    """The parameters as they stand in a call; `*` parts positions from keywords."""
+    """The parameters as in a call; `*` separates positional from keyword parameters."""
     inputs = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.inputs]
     keywords = [f"{p.name}={p.default}" if p.default else p.name for p in wrapped.attributes]
     return (*inputs, "*", *keywords, "out=None", "threads=None", "specialize=None")
@@ -242,7 +242,7 @@ def _attribute(attribute: Attribute) -> AttributeEntry:
     if attribute.type == "s64[]":
         length = "one per spatial axis" if attribute.length == "spatial" else "any"
         if attribute.surplus is not None:
-            length += f"; more where the rest is {attribute.surplus}"
+            length += f"; more if the rest is {attribute.surplus}"
         if attribute.shape_of:
             length = f"one per axis of {attribute.shape_of}"
     return AttributeEntry(
@@ -302,13 +302,13 @@ def _fast(op: Op) -> Iterator[FastEntry]:
 
 
 def relations(op: Op) -> tuple[tuple[str, str, str], ...]:
-    """What is claimed, the other operation, and how its tensors and layout words are called here."""
+    """The claim, the other operation, and the names of its tensors and layout words here."""
     entries = []
     for relation in op.relations:
         claims = (
             (relation.equals, "computes the same as"),
             (relation.adjoint, f"is linear in {relation.in_}, and its adjoint there is"),
-            (relation.gradient, f"has as its gradient in {relation.of}"),
+            (relation.gradient, f"has as its gradient with respect to {relation.of}"),
             (relation.gradient_of, "is the gradient of"),
         )
         pairs = [f"its {theirs} is {ours}" for theirs, ours in relation.with_.items()]

@@ -1,7 +1,7 @@
 """From a library of operations to the texts of the generated package: path to content, nothing written.
 
 In: a Library and the folder of templates. Out: a dict from relative path to text, in a fixed order. The environment
-is strict: an undefined name is an error, spec text goes through a filter wherever it enters a language.
+is strict: an undefined name is an error, and spec text is always escaped by a filter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PRINTED = ("c", "python", "docs")  # the folders of templates of a package
 
 @dataclass(frozen=True)
 class Unit:
-    """The C side of one operation: its reference kernels, and the entries of its fast ones."""
+    """The C files of one operation: its reference kernels, and the entries of its fast ones."""
 
     op: Op
     sizes_type: str
@@ -57,7 +57,7 @@ class Unit:
     signatures: tuple[signature.Signature, ...]
     entries: tuple[EntryFile, ...]
     dtypes: tuple[str, ...]
-    fast: tuple[str, ...]  # dtype rows that have entries
+    fast: tuple[str, ...]  # dtype rows with entries
     rows: tuple[signature.RowTypes, ...]
     scratch: signature.Prototype
     fixed: signature.Prototype
@@ -65,7 +65,7 @@ class Unit:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The reference kernels; lowered when they are first read, since a header needs their signatures alone."""
+        """The reference kernels; lowered on first access, because a header needs only their signatures."""
         return tuple(map(kernel, _portable(self.op)))
 
 
@@ -122,7 +122,7 @@ class _Compiled(jinja2.BytecodeCache):
 
 
 def compile_templates(env: jinja2.Environment, library: Library) -> None:
-    """Compile the templates and load the modules that a library needs, so that forked processes share them."""
+    """Compile the templates and import the modules that a library needs, so that forked processes share them."""
     stepped = {op.stepped for op in library.ops}
     if True in stepped:
         _steps()
@@ -146,12 +146,12 @@ def render(
     spec_folder: str,
     env: jinja2.Environment | None = None,
 ) -> dict[str, str]:
-    """Every file of the generated package but the manifest; `env` spares who renders often to read templates anew."""
+    """Every file of the generated package except the manifest; pass `env` to reuse compiled templates."""
     return texts(outputs(library, templates, spec_folder), env or environment(templates))
 
 
 def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str]:
-    """Files as they are written."""
+    """The files as they are written."""
     return {
         path: tidy(path, output.text(env)) if output.rendered else output.text(env)
         for path, output in sorted(files.items())
@@ -159,7 +159,7 @@ def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str
 
 
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
-    """The same, nothing rendered yet: a view is made when the first file asks for it, and kept with its operation."""
+    """The same files, not yet rendered: a view is made on first use, and memoised with its operation."""
     files = of_library(library, templates, spec_folder)
     for op in (*library.ops, *library.gradients):
         files |= of_op(op, library)
@@ -220,7 +220,7 @@ def of_op(op: Op, library: Library) -> dict[str, Output]:
 
 
 def _steps() -> ModuleType:
-    """What prints operations of steps: many modules, which a package without them does not load."""
+    """The emitter of operations of steps: many modules, not imported for a package without them."""
     from . import step_files
 
     return step_files
@@ -284,7 +284,7 @@ def _json(value: Any) -> str:
 
 
 def _imports() -> list[str]:
-    """The imports of what the package hands on, by name of the module."""
+    """The imports of re-exported names, by module."""
     modules = {module: sorted({*names, *INNER.get(module, ())}) for module, names in HANDED_ON.items()}
     return [_import(module, names) for module, names in sorted(modules.items())]
 
@@ -302,13 +302,13 @@ def _exports(ops: Iterable[Op]) -> list[str]:
 
 
 def tidy(path: str, text: str) -> str:
-    """No blanks at line ends, at most two empty lines in a row, one newline at the end; long Python lines broken."""
+    """No trailing blanks, at most two empty lines in a row, one newline at the end; long Python lines wrapped."""
     lines = [line for _, line in numbered(path, text)]
     return "\n".join(lines) + "\n" if lines else ""
 
 
 def numbered(path: str, text: str) -> list[tuple[int, str]]:
-    """The tidy lines, each with the number of the line of `text` that it was."""
+    """The tidy lines, each with its line number in `text`."""
     pieces = wrap.wrap_lines(text) if path.endswith((".py", ".pyi")) else enumerate(text.split("\n"), start=1)
     lines: list[tuple[int, str]] = []
     empty = 2  # lines in a row, of which none stands at the beginning
@@ -324,7 +324,7 @@ def numbered(path: str, text: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Record:
-    """What the manifest says of an operation: its hashes, and its files, each with the kernels in it."""
+    """The manifest's entry of an operation: its hashes, and its files with their kernels."""
 
     hashes: dict[str, Any]
     files: dict[str, list[str]]
@@ -343,7 +343,7 @@ def record(op: Op) -> Record:
 
 
 def manifest(files: dict[str, str], records: Mapping[str, Record], templates: Path, generator: Path) -> str:
-    """MANIFEST.json: what each output is made of, and its own hash; `records` by name of operation."""
+    """MANIFEST.json: the sources of each output, and its hash; `records` by name of operation."""
     owners = {path: op for op, made in records.items() for path in made.files}
     variants = {path: names for made in records.values() for path, names in made.files.items()}
     outputs = {

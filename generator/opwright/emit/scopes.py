@@ -1,4 +1,4 @@
-"""What a kernel names while it is lowered: identifiers, the constants of each scope, the symbols that it uses.
+"""The names of a kernel during lowering: identifiers, the constants of each scope, the symbols that it uses.
 
 Scopes: 0 the function, 1 a task, 2 a block of lanes, then one per reduction loop. A constant is declared in the
 outermost scope that knows all of its letters.
@@ -22,13 +22,13 @@ from .arithmetic import Quotient, c_affine, c_condition, c_poly, quotient_name, 
 from .nodes import Binary, Conditional, Declare, Expr, Index, Member, Name
 
 FUNCTION, TASK, LANE = 0, 1, 2
-# What kernels declare beside the spec's own names.
+# Names that kernels declare besides those of the spec.
 OWN_NAMES = "total task_end task sum sums terms lane".split()
 
 
 @memoised
 def own_names(op: Op) -> dict[str, str]:
-    """What a kernel calls each of its own variables: another name where the spec has that one."""
+    """The names of a kernel's own variables: another name if the spec uses it."""
     spec = {tensor.name for tensor in op.tensors} | {dim.symbol for dim in op.dims.values()}
     spec |= {a.symbol or a.name or "" for a in op.attributes} | op.lets.keys() | op.semantics.ranges.keys()
     return {name: f"{name}_of_kernel" if name in spec else name for name in OWN_NAMES}
@@ -49,9 +49,9 @@ class Scopes:
     # Names.
 
     def take(self, name: str) -> str:
-        """A new identifier; one that is taken twice is a spec whose names collide."""
+        """A new identifier. Raises SpecInvalid if the names of a spec collide."""
         if name in self.taken:
-            message = f"the name '{name}' would stand twice in the C of {self.op.op}"
+            message = f"the name '{name}' would occur twice in the C of {self.op.op}"
             raise SpecInvalid([Problem(self.op.at, "name-collision", message)])
         self.taken.add(name)
         return name
@@ -72,7 +72,7 @@ class Scopes:
         """The field of the spec that says what a tensor is."""
         return f"outputs.{tensor}" if tensor == self.op.output.name else f"inputs.{tensor}"
 
-    # Values, and what they use.
+    # Values and their symbols.
 
     def poly(self, value: Poly) -> Expr:
         self._note(value)
@@ -91,7 +91,7 @@ class Scopes:
                 self.quotients.setdefault(quotient)
 
     def symbol(self, name: str) -> Expr:
-        """A symbol inside a condition or a value; the class' sizes applied, letters of one value left out."""
+        """A symbol inside a condition or a value, with the class' sizes applied and letters of one value left out."""
         if name in self.expansion.extents and name in self.expansion.ones:
             return nodes.ZERO
         if name in self.expansion.sizes:
@@ -114,7 +114,7 @@ class Scopes:
         return c_condition(tree, self.symbol)
 
     def corrected(self, tree: expr.Expr, suffix: str | None, wanted: int) -> Expr:
-        """The copy of a tree for a spatial axis, `wanted` where a call does not have that axis."""
+        """The copy of a tree for a spatial axis, `wanted` if a call does not have that axis."""
         vectors = self.expansion.vectors | self.expansion.vector_letters
         value = c_condition(tree, lambda name: self.symbol(f"{name}_{suffix}" if name in vectors else name))
         if suffix is None or self.expansion.missing.fits(tree, wanted):
@@ -124,10 +124,10 @@ class Scopes:
             return Binary("||", absent, value)
         return Conditional(absent, nodes.integer(wanted), value)
 
-    # What stands at the head of the function.
+    # The head of the function.
 
     def constants(self) -> tuple[Declare, ...]:
-        """Sizes that the kernel uses, quotients, then what was defined of them."""
+        """Sizes that the kernel uses, quotients, then constants defined from them."""
         unpacked = [constant for constant in _unpacked(self.op) if constant.name in self.used]
         for constant in unpacked:
             self.take(constant.name)
@@ -140,7 +140,7 @@ class Scopes:
 
 @memoised
 def _unpacked(op: Op) -> tuple[Declare, ...]:
-    """Every size that a kernel may use, out of the struct; a value per spatial axis in as many constants."""
+    """Every size that a kernel may use, from the struct; a value per spatial axis becomes one constant per axis."""
     found = []
     for member in size_fields(op):
         place = Member(Name(SIZES), member.name)

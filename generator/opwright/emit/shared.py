@@ -1,4 +1,4 @@
-"""The files that every generated package has, whatever its operations: what they are printed or copied from.
+"""The files that every generated package has regardless of its operations, and their sources.
 
 In: the folder of templates. Out: paths in the package. Nothing is read or rendered here.
 """
@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from ..project import own_templates
 
-COPIED = "copied"  # of templates/: what is copied as it is, each file to its own path in the package
+COPIED = "copied"  # in templates/: files that are copied verbatim, each to its own path in the package
 # Path in the package to the template that prints it.
 RENDERED = {
     "__init__.py": "python/__init__.py.j2",
@@ -26,7 +26,7 @@ TO_COME = ("dask", "onnx", "torch", "main", "index", "built")
 
 
 def copied(templates: Path) -> dict[str, Path]:
-    """The files that are copied as they are, by their paths in the package."""
+    """The files that are copied verbatim, by their paths in the package."""
     folder = templates / COPIED
     found = (path for path in folder.rglob("*") if path.suffix in (".py", ".c", ".h"))
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
@@ -34,7 +34,7 @@ def copied(templates: Path) -> dict[str, Path]:
 
 @functools.cache
 def modules() -> frozenset[str]:
-    """The modules and pages that no operation may be named after, without the underscore in front."""
+    """The modules and pages that no operation may be named after, without the leading underscore."""
     paths = [PurePath(name) for name in (*copied(own_templates()), *RENDERED)]
     own = [path for path in paths if path.parent.name in ("", "docs")]
     return frozenset({path.stem.strip("_").lower() for path in own} | set(TO_COME))

@@ -1,7 +1,7 @@
 """Guards of steps as bounds of loops.
 
-In: the conditions under which values of letters take part in a step, and the order of its loops. Out: for each loop how
-its bounds narrow, and what no bound can say: tests, each with the innermost loop that it needs to know.
+In: the guards of a step, and the order of its loops. Out: for each loop its
+narrowed bounds, and the remaining conditions as tests, each with the innermost loop that it depends on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .step_elements import Elements
 
 @dataclass
 class Bounds:
-    """By the name of a loop ('' for what no loop of the step decides): where it begins and ends at the narrowest."""
+    """By the name of a loop ('' for conditions without loops of the step): its narrowed bounds."""
 
     low: dict[str, list[Expr]] = field(default_factory=dict)
     high: dict[str, list[Expr]] = field(default_factory=dict)
@@ -36,13 +36,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class _Condition:
-    """What must be at least 0 on a spatial axis, where a tree says it, and the test that says the same."""
+    """The expression of a condition `>= 0` on a spatial axis, if there is one, and the equivalent test."""
 
     tree: expr.Expr | None
     axis: int
     test: Expr
     names: frozenset[str]
-    whole: frozenset[str]  # the letters of which it takes every spatial axis
+    whole: frozenset[str]  # the letters that it takes on every spatial axis
 
 
 class Guards:
@@ -52,7 +52,7 @@ class Guards:
         self.elements, self.part, self.formula = elements, part, formula
 
     def bounds(self, loops: Sequence[str]) -> Bounds:
-        """What narrows `loops`, the innermost last."""
+        """The narrowed bounds of `loops`, the innermost last."""
         found = Bounds()
         for condition in self.conditions():
             decided = [name for name in loops if name in self._copies(condition)]
@@ -70,7 +70,7 @@ class Guards:
                 axis, index = array.axes[number], read.indices[number]
                 last = slopes.minus(axis.extent, Number(1))
                 for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
-                    if held(index, last):  # which is inside where there is any cell
+                    if held(index, last):  # in bounds if there is any cell
                         some = Binary(">=", elements.integer(last, copy), ZERO)
                         found.append(_Condition(last, copy, some, expr.names(last), expr.gathered_names(last)))
                         continue
@@ -105,7 +105,7 @@ class Guards:
         return found
 
     def _solved(self, condition: _Condition, loop: str, found: Bounds) -> bool:
-        """Turn a condition into a bound of a loop, where it is a multiple of the loop's letter and a rest."""
+        """Turn a condition into a bound of a loop, if it is linear in the loop's letter."""
         letters = self.elements.program.letters
         letter = next(n for n in condition.names & letters.keys() if loop in dict(self.elements.copies(letters[n])))
         if condition.tree is None or (slope := slopes.slope(condition.tree, letter)) is None:
@@ -130,7 +130,7 @@ class Guards:
 
 
 def held(index: expr.Expr, last: expr.Expr) -> bool:
-    """Whether an index is held between 0 and the last cell, as in `min(max(index, 0), last)`."""
+    """Whether an index is clamped between 0 and the last cell, as in `min(max(index, 0), last)`."""
     ends = {"min": last, "max": Number(0)}
     if not isinstance(index, expr.Call) or index.function not in ends or ends[index.function] not in index.arguments:
         return False

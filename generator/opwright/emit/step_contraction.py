@@ -1,4 +1,4 @@
-"""What the Python module of an operation of steps says of its contractions, for engines that compute these as such.
+"""The contractions in the Python module of an operation of steps, for engines.
 
 In: an operation of steps. Out: a view of each contraction: its phase, the letter on each axis of its arrays, and the
 letters' extents as Python.
@@ -20,7 +20,7 @@ Accessed = tuple[str, tuple[tuple[str, str], ...]]  # an array, and for each of 
 
 @dataclass(frozen=True)
 class SlideView:
-    """An index that letters move together, as Python: its name, each letter and by how much, the rest, the extent."""
+    """An index of several letters, as Python: its name, each letter with its factor, the rest, the extent."""
 
     name: str
     factors: tuple[tuple[str, str], ...]
@@ -30,17 +30,17 @@ class SlideView:
 
 @dataclass(frozen=True)
 class ContractionView:
-    """A contraction; `copy` is the phase that copies its sums to the output `output`, -1 where there is none."""
+    """A contraction; `copy` is the phase that copies its sums to the output `output`, -1 if there is none."""
 
     phase: int
     copy: int
     output: Accessed | None
-    unless: str  # an input without which alone the sums are the output
+    unless: str  # if this input is omitted, the sums are the output
     target: Accessed
     left: Accessed
     right: Accessed
     letters: tuple[str, ...]
-    finish: tuple[str, ...]  # the letters of the phase after it, where that may take the sums as they come
+    finish: tuple[str, ...]  # the letters of the next phase, if it may process the sums as they are computed
 
 
 @memoised
@@ -72,13 +72,13 @@ def _accessed(found: Staged, phase: int, product: Contraction, name: str) -> Acc
 
 
 def _output(found: Staged, read: Read, sums: Accessed) -> Accessed:
-    """An output, whose axes are those of the sums that are copied to it."""
+    """An output, with the axes of the sums that are copied to it."""
     axes = [axis.name for axis in found.program.arrays[read.tensor].axes if axis.kind != "ones"]
     return read.tensor, tuple((axis, letter) for axis, (_, letter) in zip(axes, sums[1], strict=True))
 
 
 def slide_name(phase: int, slide: Slide) -> str:
-    """What a slide is called, which is no letter's name."""
+    """The name of a slide, distinct from all letters."""
     return f"{phase}.{slide.access}.{slide.axis}"
 
 

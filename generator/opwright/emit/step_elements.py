@@ -1,8 +1,8 @@
-"""The elements of a phase's arrays as C: integers, constants of a call, and where a cell stands.
+"""The elements of a phase's arrays as C: integers, constants of a call, and addresses.
 
-In: a phase, the letter of its lanes, and a row of data types. Out: nodes. A cell's place is a sum of terms, each an
-index times a stride; by how much each grows from lane to lane tells the step of a row. Names that end in `_` are this
-module's and those of its users: no name of a spec does.
+In: a phase, the letter of its lanes, and a row of data types. Out: nodes. An address is a sum of terms, each an
+index times a stride; their growth from lane to lane is the stride of a row. Names that end in `_` belong to this
+module and its users: no name of a spec ends so.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
 
 SIZES = Name("sizes_")
 BEGIN = Name("begin_")
-BLOCK = 4096  # lanes of a block, where no row needs room and no array between steps has more than a cell for each
-ROOM = 512  # lanes that go together otherwise
+BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
+ROOM = 512  # lanes of a block otherwise
 
 
 @dataclass(frozen=True)
 class Term:
-    """A part of a cell's place. `slope`: how much the index grows from lane to lane; None where it varies."""
+    """A part of an address. `slope`: the growth of the index from lane to lane; None if it varies."""
 
     index: Expr
     stride: Expr
@@ -37,7 +37,7 @@ class Term:
 
 
 def product(left: Expr, right: Expr) -> Expr:
-    """A product of nodes; of 0 and 1 nothing is printed."""
+    """A product of nodes, with factors 0 and 1 simplified."""
     if ZERO in (left, right):
         return ZERO
     return (right if left == ONE else left) if ONE in (left, right) else Binary("*", left, right)
@@ -55,19 +55,19 @@ class Elements:
         self.op, self.row, self.staged, self.phase = op, row, found, phase
         self.program = found.program
         self.lanes = self.program.letters[lanes] if lanes else None
-        self.position: Expr | None = None  # of the cell in its row, while values of lanes are made
-        self.declared: dict[str, Declare] = {}  # constants of the function, in the order of their use
-        self.task: dict[str, Declare] = {}  # where rows of runs begin, for the loops that walk them
-        self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # by cell, while these offsets are those
+        self.position: Expr | None = None  # of the cell in its row, while values of lanes are computed
+        self.declared: dict[str, Declare] = {}  # constants of the function, in order of use
+        self.task: dict[str, Declare] = {}  # offsets of rows of runs, for the loops that walk them
+        self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # memoised by cell while offsets stay
         self.used: set[str] = set()  # arrays
-        self.steps: list[Expr] = []  # of rows, which need no room where they are 1
+        self.steps: list[Expr] = []  # strides of rows, which need no buffer if they are 1
         self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
         self.least |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         self.axes = spatial_names(op)
 
     @property
     def blocked(self) -> bool:
-        """Whether tasks have a block of lanes each; otherwise every task has all of them."""
+        """Whether each task has a block of lanes; otherwise every task has all of them."""
         return self.lanes is not None and self.lanes.name in self.phase.own
 
     def streams(self, target: Read) -> bool:
@@ -75,7 +75,7 @@ class Elements:
         return self.blocked and self.program.arrays[target.tensor].role == "output"
 
     def cells_of_lanes(self) -> int:
-        """Room for how many lanes a task's arrays have: less where one has more than a cell for each."""
+        """The number of lanes in a task's arrays: fewer if one has more than one cell per lane."""
         for name in {part.target.tensor for part in self.phase.parts} & self.staged.private:
             array = self.program.arrays[name]
             own = self.own_axes(array)
@@ -117,7 +117,7 @@ class Elements:
         return self.integer(tree, None)
 
     def integer(self, tree: expr.Expr, axis: int | None) -> Expr:
-        """An integer or truth expression on one spatial axis."""
+        """An integer or boolean expression on one spatial axis."""
         if isinstance(tree, expr.Number):
             return nodes.integer(int(tree.value))
         if isinstance(tree, expr.Name):
@@ -148,7 +148,7 @@ class Elements:
         return result
 
     def number_of(self, tree: expr.Call) -> Expr:
-        """The number of some letters' values, the last letter fastest."""
+        """The flat index of some letters' values, the last letter fastest."""
         result: Expr = ZERO
         for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
             digits = [(self.name(letter.name, number), number) for _, number in self.copies(letter)]
@@ -177,7 +177,7 @@ class Elements:
         return self.integer(axis.extent, number if axis.kind == "spatial" else None)
 
     def copies(self, letter: Axis) -> list[tuple[str, int]]:
-        """The loops of a letter that is no run: their names, and the spatial axis of each."""
+        """The loops of a letter that is not a run: their names, and the spatial axis of each."""
         if letter.kind == "spatial":
             return [(f"{letter.name}_{axis}_", number) for number, axis in enumerate(self.axes)]
         return [(letter.name, 0)]
@@ -199,7 +199,7 @@ class Elements:
         return DTYPES[self.dtype(name)].c_type
 
     def is_number(self, name: str) -> bool:
-        """Whether an array is one number for each task, which is a variable then."""
+        """Whether an array is one number per task, and thus a variable."""
         if name not in self.staged.private:
             return False
         own = self.own_axes(self.program.arrays[name])
@@ -213,12 +213,12 @@ class Elements:
         return Name(read.tensor) if self.is_number(read.tensor) else Index(Name(read.tensor), self.place(read))
 
     def place(self, read: Read) -> Expr:
-        """How far a cell stands from the first of its array."""
+        """The offset of a cell in its array."""
         parts = [product(term.index, term.stride) for term in self.terms(read)]
         return nodes.chain("+", [part for part in parts if part != ZERO], ZERO)
 
     def step(self, read: Read) -> Expr | None:
-        """How far the cells of neighbouring lanes stand apart; None where it is not the same for all."""
+        """The stride between cells of neighbouring lanes; None if it varies."""
         total: list[Expr] = []
         for term in self.terms(read):
             if term.slope is None:
@@ -227,7 +227,7 @@ class Elements:
         return nodes.chain("+", [part for part in total if part != ZERO], ZERO)
 
     def flat(self, read: Read) -> tuple[Expr | None, Expr]:
-        """Where lanes number a run's cells: the test that it has one axis in memory, how far its cells stand apart."""
+        """If lanes number a run's cells: the test that the run has one stride in memory, and that stride."""
         array = self.program.arrays[read.tensor]
         if self.lanes is None or len(array.axes) != 1 or array.axes[0].kind != "run" or array.role == "between":
             return None, ZERO
@@ -239,7 +239,7 @@ class Elements:
         return Binary("==", rank, ONE), Index(Member(SIZES, f"{array.name}_{axis.name}"), ZERO)
 
     def terms(self, read: Read) -> list[Term]:
-        """The parts of a cell's place."""
+        """The terms of an address."""
         key = read, self.position
         if key not in self.placed:
             array = self.program.arrays[read.tensor]
@@ -248,14 +248,14 @@ class Elements:
         return self.placed[key]
 
     def slope(self, tree: expr.Expr, copy: int) -> Expr | None:
-        """How much an index grows from lane to lane."""
+        """The growth of an index from lane to lane."""
         if self.lanes is None or (self.lanes.kind == "spatial" and copy != len(self.axes) - 1):
             return ZERO
         found = slopes.slope(tree, self.lanes.name)
         return None if found is None else self.integer(found, copy)
 
     def varies(self, index: expr.Expr) -> Expr | None:
-        """The slope of an index that lanes walk at no fixed step, if they do."""
+        """The slope of an index that lanes walk with a variable stride, if any."""
         return None if self.lanes is not None and self.lanes.name in expr.names(index) else ZERO
 
     def _strided(self, array: Array, read: Read) -> Iterator[Term]:
@@ -276,7 +276,7 @@ class Elements:
                 yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
 
     def _along_run(self, array: Array, axis: Axis, letter: expr.Name) -> Iterator[Term]:
-        """Where a run's letter stands in an array: the row's offset, and steps along the row."""
+        """The offset of a run's letter in an array: the row's offset, and steps along the row."""
         assert isinstance(axis.extent, expr.Name)
         symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
         strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
@@ -295,7 +295,7 @@ class Elements:
         return {number: letter for number, letter in enumerate(walkers) if letter in self.phase.own}
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
-        """An array between steps: cells in order, those of the lanes last, of a task's block from its beginning."""
+        """An intermediate: cells in order, lanes last, starting at the beginning of a task's block."""
         own, walkers = self.own_axes(array), self.program.walkers(array.name)
         lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
         kept = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
@@ -319,6 +319,6 @@ class Elements:
 
 
 def expr_name(tree: expr.Expr) -> str:
-    """The name that a tree is."""
+    """The name if a tree is one."""
     assert isinstance(tree, expr.Name)
     return tree.id

@@ -27,14 +27,14 @@ __all__ = ["files", "rows", "step_unit", "step_wrapper"]
 
 
 def rows(head: Head) -> Output:
-    """The header of what kernels of steps have in common."""
+    """The common header of kernels of steps."""
     halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
     view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
     return Output("c/step_rows.h.j2", lambda: view)
 
 
 def files(op: Op, library: Library) -> dict[str, Output]:
-    """The files of an operation of steps. Each view asks for the steps, so that it notes what they are made of."""
+    """The files of an operation of steps. Each view requests the steps, so that their reads are recorded."""
     head = Head(Prose(op.at.file))
 
     def module() -> dict[str, Any]:

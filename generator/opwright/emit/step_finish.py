@@ -1,8 +1,8 @@
-"""What follows a contraction cell by cell, as C statements over sums that have just been made.
+"""The finishing function of a contraction, as C statements over sums that have just been computed.
 
-In: a phase that takes the sums of the phase before, the letter along which its lanes go, and a row of data types. Out:
-the statements of a function that an engine calls with neighbouring cells of these sums. Cells are counted as the tasks
-of the phase are, those along the letter of the lanes last.
+In: a phase that processes the sums of the previous phase, the letter of its lanes, and a row of data types. Out:
+the statements of a function that an engine calls with contiguous cells of these sums. Cells are numbered like the
+tasks of the phase, the letter of the lanes last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT, CELLS = Name("at_"), Name("cells_")
 
 
 class Finish(Lowering):
-    """The loops of a phase over a stretch of cells, whose sums lie side by side."""
+    """The loops of a phase over a range of cells with contiguous sums."""
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str) -> None:
         assert phase.finishes is not None
@@ -31,7 +31,7 @@ class Finish(Lowering):
         super().__init__(op, row, dataclasses.replace(found, private=found.private | {self.sums_of}), phase, lanes)
 
     def body(self) -> tuple[Stmt, ...]:
-        """A pass for each stretch of a row, of as many cells as tasks of the phase have in a block."""
+        """One pass per piece of a row, with as many cells as a block of the phase's tasks."""
         inner = self.statements()
         along, block = self.along(), self.constant("block_", self.most_lanes())
         cell, rest = Binary("+", Name("cell_"), AT), Binary("-", CELLS, AT)
@@ -56,7 +56,7 @@ class Finish(Lowering):
         return False  # its stretches are those of the engine's tiles
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
-        """Of the sums, those from the first of the stretch on."""
+        """The sums from the first cell of the range on."""
         if array.name != self.sums_of:
             yield from super()._between(array, read)
             return

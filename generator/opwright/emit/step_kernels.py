@@ -1,4 +1,4 @@
-"""The kernels of operations of steps: what they take, the struct of sizes, one function of phases for each row.
+"""The kernels of operations of steps: parameters, the struct of sizes, one function of phases for each row.
 
 In: an operation of steps and a row of data types. Out: a `StepKernel`, which templates print.
 """
@@ -26,7 +26,7 @@ MAX_AXES = 64
 
 @dataclass(frozen=True)
 class Parameter:
-    """A pointer that kernels take: an input, a list, an output, or an array between steps."""
+    """A pointer parameter of kernels: an input, a list, an output, or an intermediate."""
 
     name: str
     c_type: str
@@ -39,8 +39,8 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Member_:  # noqa: N801  # a member of C, beside the node of that name
-    """A member of the struct of sizes: `kind` says where its value comes from, `of` and `axis` from which."""
+class Member_:  # noqa: N801  # a member in C, next to the node of that name
+    """A member of the struct of sizes: `kind` is the source of its value, `of` and `axis` its owner."""
 
     name: str
     # value, rank, extents, stride, word, absent, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
@@ -55,20 +55,20 @@ class Member_:  # noqa: N801  # a member of C, beside the node of that name
 
 @dataclass(frozen=True)
 class PhaseFunction:
-    """One C function: a phase, its lanes along one letter; the arrays that it knows."""
+    """One C function: a phase with its lanes along one letter; the arrays that it uses."""
 
     name: str
     body: tuple[Stmt, ...]
     arrays: tuple[Parameter, ...]
     private: frozenset[str]
-    finishes: str = ""  # the sums that it takes cell by cell
+    finishes: str = ""  # the sums that it processes elementwise
 
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction that an engine may compute: its number among them, its arrays, what may take its sums as they come.
+    """A contraction that an engine may compute: its number, its arrays, and what may process its sums.
 
-    Arrays are names, and whether each lies between steps.
+    Arrays are names, with whether each is an intermediate.
     """
 
     number: int
@@ -76,14 +76,14 @@ class Product:
     right: tuple[str, bool]
     sums: str
     c_type: str  # of the sums
-    output: str  # that the sums may go to themselves, '' where there is none
+    output: str  # the output that may receive the sums directly, '' if there is none
     finishes: tuple[PhaseFunction, ...]
-    lanes: int  # the phase whose lanes say which of them
+    lanes: int  # the phase whose lanes select among them
 
 
 @dataclass(frozen=True)
 class PhaseView:
-    """A phase: a function for each letter that lanes may go along; `finished`: the product that may do it, or -1."""
+    """A phase: a function for each letter of lanes; `finished`: the product that may run it, or -1."""
 
     functions: tuple[PhaseFunction, ...]
     product: Product | None
@@ -91,13 +91,13 @@ class PhaseView:
 
     @property
     def finishes(self) -> tuple[PhaseFunction, ...]:
-        """What may take the sums of its product."""
+        """The functions that may process the sums of its product."""
         return self.product.finishes if self.product is not None else ()
 
 
 @dataclass(frozen=True)
 class StepKernel:
-    """The kernel of a row: its phases, a function or more each, compiled for every instruction set."""
+    """The kernel of a row: its phases with their functions, compiled for every instruction set."""
 
     name: str
     dtype: str
@@ -110,7 +110,7 @@ class StepKernel:
 
 @dataclass(frozen=True)
 class StepUnit:
-    """The C side of an operation of steps."""
+    """The C files of an operation of steps."""
 
     op: Op
     sizes_type: str
@@ -136,7 +136,7 @@ def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
 
 
 def phases_of(op: Op, row: dict[str, str], name: str) -> tuple[PhaseView, ...]:
-    """The phases of a kernel, with products that an engine may compute in place of some."""
+    """The phases of a kernel, with products that an engine may compute instead of some."""
     phases = staged(op).phases
     sums = [phase.contraction.target.tensor for phase in phases if phase.contraction is not None]
     views = []
@@ -187,7 +187,7 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
-    """Inputs, lists, outputs, then what stands between steps."""
+    """Inputs, lists, outputs, then intermediates."""
     found = staged(op)
     real = {attribute.name for attribute in op.attributes if attribute.type == "f32[]"}
     result = []
@@ -235,7 +235,7 @@ def members(op: Op) -> tuple[Member_, ...]:
 
 
 def _counts(part: Part) -> bool:
-    """Whether a step numbers cells, so that axes of runs keep their order."""
+    """Whether a step numbers cells, so that axes of runs must keep their order."""
     trees = [*(guard.tree for guard in part.where), part.target, *(formula.value for formula in part.formulas)]
     return any(isinstance(node, expr.Call) and node.function == "number" for tree in trees for node in expr.walk(tree))
 

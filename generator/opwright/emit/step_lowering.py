@@ -1,8 +1,8 @@
 """One phase of an operation of steps as C statements: tasks, and for each the loops of its steps.
 
-In: a phase, the letter along which its lanes go, and a row of data types. Out: the statements of a function's body. The
-loop over lanes is the innermost. Where tasks have the letter of the lanes for themselves, each has a block of it, whose
-cells depend on nothing but themselves; otherwise a task has whole rows, along which lanes are put together.
+In: a phase, the letter of its lanes, and a row of data types. Out: the statements of a function's body. The
+loop over lanes is the innermost. If the letter of the lanes belongs to tasks, each has a block of it with independent
+cells; otherwise a task has whole rows, along which lanes are reduced.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from .step_elements import BEGIN, ROOM, SIZES, expr_name
 from .step_loops import Loop, Loops, letter_of
 from .step_rows import Row, begun, together, updated
 
-LONG = 2**30  # lanes that are taken at once along a row
-FEW = 2  # letters of a task that are reckoned from its number, in place of being counted
+LONG = 2**30  # lanes per block along a row
+FEW = 2  # letters of a task that are computed from its number instead of being incremented
 
 
 def words_of(op: Op, name: str) -> list[str]:
-    """The words of a string or truth attribute, in the order of their numbers."""
+    """The words of a string or boolean attribute, in the order of their numbers."""
     attribute = op.attribute(name)
     return ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
 
 
 def optional_outputs(op: Op) -> frozenset[str]:
-    """The outputs that not every call has."""
+    """The outputs that some calls lack."""
     return frozenset(tensor.name for tensor in op.outputs if tensor.when is not None)
 
 
 def absence(output: str) -> str:
-    """The member of sizes that tells whether a call lacks an output."""
+    """The member of sizes that says whether a call lacks an output."""
     return f"{output}_absent_"
 
 
@@ -64,8 +64,8 @@ class Lowering(Loops):
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
-        self.sums = 0  # names of lanes that reductions add up in
-        self.tables: dict[Expr, str] = {}  # names of tables of integers by lanes
+        self.sums = 0  # names of accumulators of reductions over lanes
+        self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
 
     def body(self) -> tuple[Stmt, ...]:
         inner = step_wholes.named(self.statements(), self.known(), self.wholes)
@@ -80,7 +80,7 @@ class Lowering(Loops):
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
     def moved(self) -> Expr | None:
-        """Whether tiles do the whole phase where neighbours lie along different axes: it copies one run to another."""
+        """Whether the phase only copies one run to another, so that tiles can transpose it."""
         source = moved(self.program, self.phase.parts, self.lanes.name) if self.lanes is not None else None
         names = [self.phase.parts[0].target.tensor, source.tensor] if source is not None else []
         kinds = {self.dtype(name) for name in names}
@@ -96,7 +96,7 @@ class Lowering(Loops):
     # Tasks.
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
-        """The tables of a task's lanes, which are those of the task before where all tasks have the same lanes."""
+        """The tables of a task's lanes, reused from the previous task if all tasks have the same lanes."""
         if not self.tables:
             return []
         lane = Name(self.lane_name())
@@ -108,11 +108,11 @@ class Lowering(Loops):
         return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
 
     def of_task(self) -> list[Stmt]:
-        """The offsets of the runs' letters that a task has for itself; those of loops stand in their loops."""
+        """The offsets of runs' letters that belong to tasks; those of loops are computed in their loops."""
         return [found for found in self.task.values() if letter_of(found) in self.phase.own]
 
     def numbers(self) -> list[Stmt]:
-        """The arrays of a task that are one number each, as they begin."""
+        """The arrays of a task that are one number each, initialised."""
         made = dict.fromkeys(part.target.tensor for part in self.phase.parts if self.is_number(part.target.tensor))
         return [
             Declare(name, values.number(INITIAL[first.operator]), values.c_type, changes=True)
@@ -121,7 +121,7 @@ class Lowering(Loops):
         ]
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
-        """The loop over the tasks of a part: the letters of the first one from its number, of others by counting on."""
+        """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
         part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
         numbered = self.digits_of_task(digits, first if len(digits) > FEW else Name("task_"))
         begin = Call("opwright_share", (Name("total_"), part, parts))
@@ -134,12 +134,13 @@ class Lowering(Loops):
             return [Declare("total_", total), past, *always, loop]
         loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
         made = [Declare("total_", total), Declare("first_task_", begin), past, *always]
-        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]  # which divide by no extent of 0
+        # which must not divide by an extent of 0
+        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
     ) -> tuple[Stmt, ...]:
-        """The letters of a task counted on to those of the next one, and what is reckoned of them."""
+        """Increments the letters of a task to those of the next one, and updates values computed from them."""
         made: tuple[Stmt, ...] = ()
         for name, extent in digits:
             wrap = If(Binary("==", Name(name), extent), (Assign(Name(name), ZERO), *made))
@@ -148,7 +149,7 @@ class Lowering(Loops):
         return made
 
     def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
-        """The letters of a task with their extents, the last one fastest; what follows on them; the number of tasks."""
+        """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
@@ -164,7 +165,7 @@ class Lowering(Loops):
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
 
     def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
-        """Names and their values in the number of a task; names and extents are the slowest first."""
+        """Names with their values as functions of the task's number; slowest first."""
         statements: list[Stmt] = []
         counted = rest == Name("first_task_")
         if len(digits) < 2:
@@ -178,7 +179,7 @@ class Lowering(Loops):
         return statements
 
     def most_lanes(self) -> Expr:
-        """How many lanes go together: fewer where a row needs room."""
+        """The number of lanes per block: fewer if a row needs a buffer."""
         room, steps = nodes.integer(ROOM), [step for step in dict.fromkeys(self.steps) if step != ONE]
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
         if ZERO in steps or not steps:
@@ -263,7 +264,7 @@ class Lowering(Loops):
         return self.looped(kept, bounds, [*begun(values, name, part.operator), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
-        """The cells of an array between steps before the first of them."""
+        """The initial values of an intermediate."""
         array = self.program.arrays[part.target.tensor]
         if array.role != "between" or self.is_number(array.name):
             return ()

@@ -1,7 +1,7 @@
 """The view of the Python module of an operation of steps: its signature, and its rules as a list of statements.
 
-In: an operation of steps. Out: nodes for the templates under templates/python. Where axes stand is worked out here as
-far as the spec tells it: at most one run of a tensor has a length that its shape must tell.
+In: an operation of steps. Out: nodes for the templates under templates/python. The positions of axes are computed here
+as far as the spec determines them: at most one run of a tensor has a length that only its shape determines.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float
 
 @dataclass(frozen=True)
 class ArrayView:
-    """An array that kernels take, as the generated module describes it."""
+    """An array parameter of kernels, as the generated module describes it."""
 
     name: str
     role: str
     axes: dict[str, str]
     absent: str
     dtype: str
-    sizes: dict[str, str]  # where inputs are joined
+    sizes: dict[str, str]  # the axis of a joined input
 
 
 @dataclass(frozen=True)
 class LaneView:
-    """A letter that lanes may go along: whether tasks have it for themselves, the axes of tensors that it walks."""
+    """A letter that lanes may run along: whether it belongs to tasks, and the axes of tensors that it walks."""
 
     letter: str
     own: bool
     walks: tuple[tuple[str, str], ...]
-    moves: bool  # whether all that the phase does is to copy the second of the tensors to the first
-    terms: int  # of several steps, how many letters those have that walk it
+    moves: bool  # whether the phase only copies the second tensor to the first
+    terms: int  # for several steps, the number of letters of those that walk it
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ class StepWrapper:
     fields: tuple[Member_, ...]
     phases: tuple[tuple[LaneView, ...], ...]
     dtype_attributes: dict[str, str]
-    joined: dict[str, tuple[str, str]]  # by input, the axis along which arrays are joined, and its size where apart
+    # by input, the axis along which arrays are joined, and its size if they are processed separately
+    joined: dict[str, tuple[str, str]]
     in_place: dict[str, tuple[str, ...]]
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
@@ -94,7 +95,7 @@ class StepWrapper:
 
     @property
     def out_annotation(self) -> str:
-        """The type of `out`: an array, or one for each of several outputs."""
+        """The type of `out`: an array, or a tuple for several outputs."""
         return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
 
 
@@ -120,7 +121,7 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
 
 @memoised
 def step_wrapper(op: Op) -> StepWrapper:
-    """The view of the module of an operation of steps. SpecInvalid where no call could be understood."""
+    """The view of the module of an operation of steps. Raises SpecInvalid if no call can be resolved."""
     writer = StepWriter(op)
     statements = writer.write()
     words = _words(op)
@@ -168,7 +169,7 @@ def _size(tensor: Tensor) -> str:
 
 
 def row_label(op: Op, row: dict[str, str]) -> str:
-    """The part of a kernel's name that tells a dtype row."""
+    """The part of a kernel's name that identifies a dtype row."""
     dtypes = [row[tensor.name] for tensor in op.tensors]
     return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
 
@@ -215,9 +216,9 @@ def _run(axis: Axis) -> str:
 
 
 def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """By array between steps, as Python: the phase that has it for itself, or -1, and its cells.
+    """By intermediate, as Python: the phase that it is private to, or -1, and its number of cells.
 
-    A private array has as many as a task needs, for each letter that lanes may go along.
+    A private array has as many as a task needs, for each letter that lanes may run along.
     """
     found = staged(op)
     result: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -246,7 +247,7 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
 
 
 def _ways(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
-    """A phase, for each letter that its lanes may go along."""
+    """A phase, for each letter that its lanes may run along."""
     return [found.along(number, letter) for letter in found.phases[number].lanes or (None,)]
 
 
@@ -259,7 +260,7 @@ def _product(factors: list[str]) -> str:
 
 
 def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
-    """Of every phase the letters that lanes may go along, and the axes of tensors that each walks."""
+    """For every phase the letters that lanes may run along, and the axes of tensors that each walks."""
     found = staged(op)
     tensors = {tensor.name for tensor in op.tensors}
     result = []
@@ -289,9 +290,9 @@ def _cells(axis: Axis, writer: StepWriter) -> str:
 
 
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
-    """How many terms steps have, as Python; steps that have as many are one.
+    """The number of terms of the steps, as Python; steps with equal numbers are merged.
 
-    Of contractions a quarter counts: 2**20 terms take what one thread does in 20 us (AMD Zen 4, gcc 12.2, 128 x
+    Contractions count a quarter: 2**20 terms take one thread 20 us (AMD Zen 4, gcc 12.2, 128 x
     128 x 64, f32), about as long as a second one needs to wake up.
     """
     found = program(op)

@@ -1,7 +1,7 @@
-"""What the spec of an operation of steps says, in sentences: heads of C files, docstrings, reference pages.
+"""The spec of an operation of steps in sentences: heads of C files, docstrings, reference pages.
 
-In: an operation of steps. Out: plain lines and the view of a page. Nothing is escaped here; the template that takes a
-line knows where it stands. The head of a C file is made of names and expressions only, never of free text.
+In: an operation of steps. Out: plain lines and the view of a page. Nothing is escaped here; the template that prints a
+line knows the context. The head of a C file consists of names and expressions only, never of free text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPERATORS = {"set": "=", "sum": "+=", "product": "*=", "max": "max=", "min": "m
 
 @dataclass(frozen=True)
 class StepEntry:
-    """A step as the page shows it: its assignments with the words that choose them, and its conditions."""
+    """A step on the page: its assignments with the words that select them, and its conditions."""
 
     cases: tuple[tuple[str, str, str], ...]  # word, text, LaTeX
     by: str
@@ -41,14 +41,14 @@ class StepEntry:
 
 @dataclass(frozen=True)
 class StepPage:
-    """Everything that the reference page of an operation of steps says."""
+    """The content of the reference page of an operation of steps."""
 
     op: Op
     signature: tuple[str, ...]
     sizes: tuple[tuple[str, str, str, int, str], ...]
     ranges: str
     steps: tuple[StepEntry, ...]
-    begins: bool  # whether some array goes on from what it begins at, or some index may lie outside
+    begins: bool  # whether some array accumulates, or some index may be out of bounds
     inputs: tuple[tuple[int, str, str, str, str], ...]
     outputs: tuple[tuple[int, str, str, str], ...]
     in_place: str
@@ -60,7 +60,7 @@ class StepPage:
     dtypes: tuple[tuple[str, ...], ...]
     dtype_columns: tuple[str, ...]
     kernels: tuple[str, ...]
-    fast: tuple[str, ...]  # instruction sets that they are compiled for, too
+    fast: tuple[str, ...]  # further instruction sets that they are compiled for
     phases: tuple[str, ...]
     relations: tuple[tuple[str, str, str], ...]
     splits: tuple[tuple[str, str], ...]
@@ -68,7 +68,7 @@ class StepPage:
 
 
 def _pointwise(op: Op) -> bool:
-    """Whether a single step sets each cell once, and reads by bare letters."""
+    """Whether a single step sets each cell once, and reads by plain letters."""
     assignments = [assignment for step in op.semantics.steps for assignment in step.assignments]
     reads = [read for one in assignments for read in (one.target, *expr.reads(one.value))]
     bare = all(isinstance(index, expr.Name) for read in reads for index in read.indices)
@@ -106,7 +106,7 @@ def _step_lines(step: Step) -> Iterator[str]:
 
 
 def unit_head(op: Op, row: Mapping[str, str]) -> list[str]:
-    """The contract that stands at the head of a C file."""
+    """The contract at the head of a C file."""
     dtypes = [f"{tensor.name} {row[tensor.name]}" for tensor in op.tensors]
     lines = [f"{op.op}: {', '.join(dtypes)}; values in {row['accumulate']}.", ""]
     alone = len(op.semantics.steps) == 1
@@ -138,8 +138,8 @@ def docstring(op: Op) -> str:
     lines += ["", "dtypes, one row per call:", *itertools.chain(*map(prose.entry, prose.dtype_lines(op))), ""]
     arrays = "`out`, a tuple of arrays, one per output" if len(op.outputs) > 1 else "`out`"
     lines += prose.wrapped(
-        f"Writes into {arrays}, and returns it where it is given. `threads` (>= 1) changes no bit of the result, "
-        f"`specialize` nothing at all. {in_place_text(op)}Raises SpecError where the call breaks a rule, before "
+        f"Writes into {arrays}, and returns it if it is given. `threads` (>= 1) changes no bit of the result, "
+        f"`specialize` has no effect. {in_place_text(op)}Raises SpecError if the call breaks a rule, before "
         f"anything is written: docs/{op.function}.md.",
         width=prose.DOCSTRING_WIDTH,
     )
@@ -147,7 +147,7 @@ def docstring(op: Op) -> str:
 
 
 def in_place_text(op: Op) -> str:
-    """Which inputs `out` may be, as a sentence; '' where it may be none."""
+    """The inputs that `out` may be, as a sentence; '' if there are none."""
     found = in_place(parted(op))
     if not found:
         return ""
@@ -164,8 +164,8 @@ def _kind(attribute: Attribute) -> str:
     if attribute.shape_of:
         said += f", the shape of {attribute.shape_of}"
     if attribute.extents_of:
-        left = f"; -1 for what is left of {attribute.fills}" if attribute.fills else ""
-        kept = f", 0 for its extent at that place where {attribute.keeps}" if attribute.keeps else ""
+        left = f"; -1 for the rest of {attribute.fills}" if attribute.fills else ""
+        kept = f", 0 for its extent at that position if {attribute.keeps}" if attribute.keeps else ""
         said += f", the extents of {attribute.extents_of}{left}{kept}"
     if attribute.order_of:
         said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"

@@ -1,4 +1,4 @@
-"""The statements that hold indices of steps within 64 bits, their divisors at 1 or more, and numbers of letters exact.
+"""The statements that check that indices of steps fit in 64 bits, divisors are positive, and numbers of letters exact.
 
 In: an operation of steps. Out: statements of a generated `resolve`.
 """
@@ -17,14 +17,14 @@ from .python_module import Writer
 
 
 class ReachWriter(Writer):
-    """Writes what a call's sizes may reach."""
+    """Writes the checks of a call's sizes."""
 
     def __init__(self, op: Op) -> None:
         super().__init__(op)
         self.program = program(op)
 
     def reaches(self) -> None:
-        """How far integers reach that are more than a letter, and what they divide by."""
+        """The bounds of integers other than plain letters, and their divisors."""
         bounded, divided = set[str](), set[str]()
         for say, tree in whole_trees(self.op):
             if isinstance(tree, (Name, Number)):
@@ -47,7 +47,7 @@ class ReachWriter(Writer):
             bounded.add(text)
 
     def reach(self, tree: Expr) -> Expr:
-        """A bound of an index' magnitude: letters at their extents, every minus a plus."""
+        """A bound of an index' magnitude: letters at their extents, every minus as a plus."""
         if isinstance(tree, Name) and tree.id in self.program.letters:
             return self.program.letters[tree.id].extent
         if isinstance(tree, expr.Unary):
@@ -68,7 +68,7 @@ class ReachWriter(Writer):
         return tree
 
     def span(self, tree: Call) -> Expr:
-        """How many values the letters of number() have together."""
+        """The number of values of the letters of number()."""
         letters = [self.program.letters[name.id] for name in tree.arguments if isinstance(name, Name)]
         factors = [x.extent if x.kind == "one" else Call("prod", (x.extent,)) for x in letters]
         result, *rest = factors
@@ -87,7 +87,7 @@ class ReachWriter(Writer):
 
 
 def _valued(tree: Expr) -> Iterator[Expr]:
-    """The nodes of a value outside of indices, which are integers."""
+    """The nodes of a value outside indices, which are integers."""
     yield tree
     for child in () if isinstance(tree, expr.Read) else expr.children(tree):
         yield from _valued(child)

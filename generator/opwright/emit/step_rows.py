@@ -1,7 +1,7 @@
-"""A step over a row of lanes: where its cells stand as neighbours, what is the same for all lanes, the loops over them.
+"""A step over a row of lanes: contiguous cells, loop invariants, and the loops over lanes.
 
-In: a step's formula, and the elements of its phase. Out: statements for the lanes from the loop's letter on, `n_` of
-them. What a loop over lanes reads and writes are rows of neighbours (c/rows.h), so that compilers make vectors of it.
+In: a step's formula, and the elements of its phase. Out: statements for `n_` lanes from the loop's letter
+on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compilers vectorise it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .nodes import (
 from .step_elements import ROOM, Elements
 from .step_values import Values
 
-SUMS = 32  # lanes that a reduction along a row adds up in
-OF_ROWS = ("exp", "tanh", "erf")  # what opwright_functions_rows.h has for rows of f32
+SUMS = 32  # accumulators of a reduction along a row
+OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h for rows of f32
 N = Name("n_")
 WIDE = Name("wide_")  # values of a row before they are narrowed
 
 
 @dataclass(frozen=True)
 class LaneValues(Values):
-    """Values in a loop over lanes; what is the same for all lanes is made in front of it."""
+    """Values in a loop over lanes; loop invariants are computed before it."""
 
     lane: str = ""
     hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
@@ -59,7 +59,7 @@ class LaneValues(Values):
         return self.row(tree) if self.of_rows(tree) else super().function(tree)
 
     def of_rows(self, tree: expr.Expr) -> bool:
-        """Whether a value is made for a row at a time."""
+        """Whether a value is computed a row at a time."""
         return isinstance(tree, expr.Call) and tree.function in OF_ROWS and self.accumulate == "f32"
 
 
@@ -74,7 +74,7 @@ class Row:
         self.after: list[Stmt] = []
         self.rows: dict[Read, str] = {}
         self.same: dict[expr.Expr, str] = {}
-        self.functions: dict[expr.Call, str] = {}  # what they make of rows
+        self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         own = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
         self.inside = LaneValues(
             **{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted, row=self.function_of_row
@@ -82,7 +82,7 @@ class Row:
 
     @staticmethod
     def possible(elements: Elements, part: Part, formula: Formula) -> bool:
-        """Whether lanes may be taken together: none reads what another writes, and no two write the same cell."""
+        """Whether lanes are independent: none reads what another writes, and no two write the same cell."""
         target = part.target
         if any(read.tensor == target.tensor and read != target for read in formula.reads):
             return False
@@ -94,7 +94,7 @@ class Row:
         return None not in found and any(grows)
 
     def written(self) -> tuple[Stmt, ...]:
-        """The step where each lane has a cell of its own."""
+        """The step if each lane has a cell of its own."""
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         kept = operator != "set" or target in self.formula.reads
@@ -122,7 +122,7 @@ class Row:
         return (*self.before, *loops, *self.after)
 
     def widened(self, dtype: str) -> bool:
-        """Whether values go to room as they are first, which an instruction then makes a type of that has none in C."""
+        """Whether values are buffered first, because an instruction converts them to a type that C lacks."""
         value = self.formula.value
         alike = isinstance(value, Read) and self.elements.dtype(value.tensor) == dtype
         step = self.elements.step(self.part.target)
@@ -140,14 +140,14 @@ class Row:
         return isinstance(value, Read) and self.lane in expr.names(value) and self.elements.dtype(value.tensor) == "f32"
 
     def added(self, cells: Expr) -> tuple[Stmt, ...]:
-        """The terms of lanes put to what an array of as many cells has."""
+        """Combines the terms of lanes with an array of as many cells."""
         source = self.part.source
         made = self.made(Name("i_"))
         term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
         return (*self.before, For("i_", ZERO, N, (term,), source=source))
 
     def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
-        """Loops for a power whose exponent is the same for all lanes: small ones are products."""
+        """Loops for a power with an exponent that is equal for all lanes: small ones are products."""
         value = self.formula.value
         calls = [node for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "pow"]
         if len(calls) != 1 or self.values.accumulate != "f32":
@@ -165,7 +165,7 @@ class Row:
         return [*made, If(others, (loop(value),), source=self.part.source)]
 
     def reduced(self, sums: str) -> tuple[Stmt, ...]:
-        """The step where lanes are put together: each adds to one of SUMS."""
+        """The step if lanes are reduced: each adds to one of SUMS."""
 
         def body(position: Expr) -> Stmt:
             cell = Index(Name(sums), Name("j_"))
@@ -186,7 +186,7 @@ class Row:
         return self.at(position, lambda: self.inside.cell(self.formula.value))
 
     def at(self, position: Expr, make: Callable[[], Expr]) -> Expr:
-        """What is made of the cells at a position of the row."""
+        """The value computed from the cells at a position of the row."""
         self.elements.position = position
         made = make()
         self.elements.position = None
@@ -202,7 +202,7 @@ class Row:
         return Name(self.same[tree])
 
     def function_of_row(self, tree: expr.Call) -> Expr:
-        """A function in the loop over lanes: before it, all that the function makes of the row lies in room."""
+        """A function in the loop over lanes: its results for the row are buffered before the loop."""
         position = self.elements.position
         assert position is not None
         if tree not in self.functions:
@@ -228,7 +228,7 @@ class Row:
         return Index(Name(self.rows[read]), position)
 
     def _named(self, read: Read) -> tuple[str, str, str]:
-        """Names for a row, its room, and its first cell."""
+        """Names for a row, its buffer, and its first cell."""
         number = sum(other.tensor == read.tensor for other in self.rows)
         end = f"{number}_" if number else ""
         self.elements.used.add(read.tensor)
@@ -244,7 +244,7 @@ class Row:
             self.before.append(Declare(name, self._at(read), pointer, changes=True))
             return name
         self.before.append(DeclareArray(room, c_type, ROOM))
-        if step is None:  # no stride says where the next one stands
+        if step is None:  # no fixed stride to the next one
             elements.position = Name("i_")
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
             elements.position = None
@@ -268,7 +268,7 @@ class Row:
         return Name(read.tensor) if place == ZERO else Binary("+", Name(read.tensor), place)
 
     def target_row(self, kept: bool) -> str:
-        """The row that is written; with what stands there already, where it is `kept`."""
+        """The written row, with its current content if `kept`."""
         elements, target = self.elements, self.part.target
         name, room, first = self._named(target)
         c_type, dtype = elements.c_type(target.tensor), elements.dtype(target.tensor)
@@ -291,12 +291,12 @@ class Row:
 
 
 def _made_of_row(tree: expr.Call, row: str) -> Stmt:
-    """What a function makes of a row, in place."""
+    """Applies a function to a row, in place."""
     return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
 
 
 def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
-    """A term put to what a cell has."""
+    """Combines a term with a cell."""
     if operator in ("sum", "product") and values.accumulate != "s64":
         return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
     if operator in ("max", "min") and values.accumulate == "f32":
@@ -305,7 +305,7 @@ def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) 
 
 
 def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
-    """The lanes of a reduction before the first term."""
+    """The accumulators of a reduction before the first term."""
     first = Assign(Index(Name(sums), Name("j_")), values.number(INITIAL[operator]))
     return [
         DeclareArray(sums, values.c_type, SUMS),
@@ -314,5 +314,5 @@ def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
 
 
 def together(values: Values, sums: str, operator: str) -> Expr:
-    """What lanes of a reduction make together."""
+    """The combined accumulators of a reduction."""
     return Call(f"opwright_{operator}_of_{values.accumulate}", (Name(sums),))

@@ -1,7 +1,7 @@
-"""The statements by which a call of an operation of steps is understood: where axes stand, what extents tell.
+"""The statements that resolve a call of an operation of steps: positions of axes, and sizes from extents.
 
 In: an operation of steps. Out: statements, one macro each in templates/python/step_statements.py.j2. At most one run of
-a tensor may have a length that only its shape tells; a spec in which two have is refused.
+a tensor may have a length that only its shape determines; a spec with two is refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .step_reaches import ReachWriter
 
 
 class StepWriter(ReachWriter):
-    """Turns the plan of an operation of steps into statements."""
+    """Translates the plan of an operation of steps to statements."""
 
     def __init__(self, op: Op) -> None:
         super().__init__(op)
         self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
-        self.said: set[str] = set()  # joint runs of the tensor at hand whose number of axes an attribute says
-        self.cut: set[str] = set()  # attributes that have been turned into places
+        self.said: set[str] = set()  # joint runs of the current tensor whose number of axes an attribute gives
+        self.cut: set[str] = set()  # attributes that have been converted to positions
 
     def write(self) -> tuple[Statement, ...]:
         op = self.op
@@ -88,13 +88,13 @@ class StepWriter(ReachWriter):
         return tuple(self.statements)
 
     def default_dtype(self, attribute: Attribute) -> str:
-        """The data type that the output has where neither the attribute nor `out` says one, as Python."""
+        """The data type of the output if neither the attribute nor `out` gives one, as Python."""
         inputs = {tensor.name for tensor in self.op.inputs}
         if attribute.default in inputs:
             return f"_axes.dtype_of({attribute.default})"
         return repr(str(attribute.default)) if attribute.default else "None"
 
-    # Where axes stand.
+    # Positions of axes.
 
     def kinds(self, tensor: Tensor) -> dict[str, str]:
         return {axis: kind_of_extent(self.op, extent.tree) for axis, extent in tensor.dims.items()}
@@ -103,7 +103,7 @@ class StepWriter(ReachWriter):
         return next(iter(expr.loose_names(tree) & self.op.runs))
 
     def counts(self, tensor: Tensor, unknown: str = "") -> dict[str, str]:
-        """How many axes each axis of a tensor stands for, as Python."""
+        """The number of axes that each axis of a tensor stands for, as Python."""
         found = {}
         for axis, kind in self.kinds(tensor).items():
             if kind in ("run", "ones"):
@@ -119,7 +119,7 @@ class StepWriter(ReachWriter):
         return tensor.layout is not None and any(axis not in row for row in self.op.layouts[tensor.layout].values())
 
     def lackable(self, tensor: Tensor, axis: str) -> str:
-        """The size of an axis that the array may lack; '' where it may not."""
+        """The size of an axis that the array may omit; '' if it may not."""
         tree = tensor.dims[axis].tree
         return tree.id if axis in tensor.may_lack and isinstance(tree, Name) else ""
 
@@ -127,7 +127,7 @@ class StepWriter(ReachWriter):
         return bool(expr.loose_names(tree) & self.vectors)
 
     def joint(self, tensor: Tensor) -> list[str]:
-        """The runs of a tensor that inputs broadcast to: how many axes they have here, only this array tells."""
+        """The runs of a tensor that inputs broadcast to: only this array determines their number of axes here."""
         joined = {step.symbol for step in plan(self.op) if isinstance(step, Join)}
         kinds, axes = self.kinds(tensor), tensor.dims if tensor in self.op.inputs else ()
         return [axis for axis in axes if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in joined]
@@ -166,8 +166,8 @@ class StepWriter(ReachWriter):
         ]
         unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
         if len(unknown) > 1:
-            message = f"how many axes {' and '.join(unknown)} of '{tensor.name}' have, no call determines"
-            hint = "an attribute with `locates` can state where one of them begins"
+            message = f"no call determines how many axes {' and '.join(unknown)} of '{tensor.name}' have"
+            hint = "an attribute with `locates` can give the position of one of them"
             raise SpecInvalid([Problem(tensor.at, "run-ambiguous", f"{message}; {hint}")])
         counts = self.counts(tensor)
         for axis in (axis for axis in counts if axis not in unknown and self.left_out(tensor, axis)):
@@ -179,7 +179,7 @@ class StepWriter(ReachWriter):
         if step.stated:
             giver = next(attribute for attribute in self.op.attributes if attribute.shape_of == tensor.name)
             if unknown:
-                message = f"no input tells how many axes {' and '.join(unknown)} of '{tensor.name}' have"
+                message = f"no input determines how many axes {' and '.join(unknown)} of '{tensor.name}' have"
                 raise SpecInvalid([Problem(giver.at, "run-ambiguous", message)])
             self.add("stated_shape", name=tensor.name, giver=giver.name, count=fixed)
         elif not unknown:
@@ -196,9 +196,9 @@ class StepWriter(ReachWriter):
         self.learn(step)
 
     def lacked(self, tensor: Tensor, counts: dict[str, str], least: int) -> str:
-        """How many axes stand beside a run, as Python; before it whether one of them is there, where it may lack.
+        """The number of axes besides a run, as Python, and whether an optional one is present.
 
-        `least` is how many axes the run has at least.
+        `least` is the minimum number of axes of the run.
         """
         first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
         for axis in first:
@@ -209,7 +209,7 @@ class StepWriter(ReachWriter):
         return " + ".join(counts.values()) or "0"
 
     def locate(self, tensor: Tensor) -> None:
-        """What attributes say of this tensor's axes, where it is the first that has them."""
+        """The attributes that describe this tensor's axes, if it is the first with them."""
         for attribute in self.op.attributes:
             role = attribute.locates
             if role is None or attribute.name in self.cut:
@@ -227,7 +227,7 @@ class StepWriter(ReachWriter):
 
     def locate_one(self, tensor: Tensor, attribute: Attribute, axis: str, run: bool) -> None:
         if tensor.layout is not None:
-            message = f"'{attribute.name}' counts axes of '{tensor.name}', which must have no layout then"
+            message = f"'{attribute.name}' counts axes of '{tensor.name}', which must therefore have no layout"
             raise SpecInvalid([Problem(attribute.at, "locates", message)])
         order = list(tensor.dims)
         joint = self.joint(tensor)
@@ -253,7 +253,7 @@ class StepWriter(ReachWriter):
             self.add("agrees", name=attribute.name, expected=fixed)
 
     def spots(self, tensor: Tensor) -> dict[str, str]:
-        """The axes whose places a list says."""
+        """The axes whose positions a list gives."""
         found = {}
         for attribute in self.op.attributes:
             if is_places(attribute) and self.has_axes_of_first(tensor, attribute):
@@ -264,7 +264,7 @@ class StepWriter(ReachWriter):
         return found
 
     def has_axes_of_first(self, tensor: Tensor, attribute: Attribute) -> bool:
-        """Whether a list says where axes of a tensor stand: it has those of the first input with that run."""
+        """Whether a list places axes of a tensor: it has those of the first input with that run."""
         run = Name(self.op.dims[attribute.locates or ""].symbol)
         first = next((t for t in self.op.data_inputs if any(e.tree == run for e in t.dims.values())), tensor)
         return sorted(map(_whole_extent, tensor.dims.values())) == sorted(map(_whole_extent, first.dims.values()))
@@ -284,14 +284,14 @@ class StepWriter(ReachWriter):
         self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
 
     def stand(self, tensor: Tensor, counts: dict[str, str]) -> None:
-        """Where the axes of a tensor stand: one after the other, or as a list orders them."""
+        """The positions of a tensor's axes: in order, or as a list orders them."""
         self.add("places", name=tensor.name, order=self.order(tensor), counts=counts, spots=self.spots(tensor))
         for attribute in self.op.attributes:
             if attribute.order_of == tensor.name:
                 self.add("ordered", name=attribute.name, tensor=tensor.name)
 
     def learn(self, step: Bind) -> None:
-        """What the extents of a tensor tell, and what they must be."""
+        """The sizes that the extents of a tensor determine, and the extents that it must have."""
         found = step.ways[0].axes
         told = {axis.unknown for axis in found}
         before, after = dict[str, str](), dict[str, str]()
@@ -344,7 +344,7 @@ class StepWriter(ReachWriter):
     # Indices, outputs.
 
     def formulas(self) -> None:
-        """Extents that formulas give, of outputs and of letters: none is negative, nor leaves a remainder."""
+        """Computed extents of outputs and letters: non-negative and without remainder."""
         extents = [extent for tensor in self.op.outputs if tensor.when is None for extent in tensor.dims.values()]
         trees = {extent.tree: extent.text for extent in (*extents, *self.op.semantics.ranges.values())}
         sizes = {dim.symbol for dim in self.op.dims.values()}
@@ -362,7 +362,7 @@ class StepWriter(ReachWriter):
             self.add("shaped_as", name=tensor.name, input=given.name, absent=_absent(given))
 
     def summed(self) -> None:
-        """The parts of sizes along which outputs are summed, and where they stand in every tensor."""
+        """The parts of sizes along which outputs are summed, and their positions in every tensor."""
         sizes = summed_sizes(self.op)
         for symbol, inputs in sizes.items():
             stretched = []
@@ -380,12 +380,12 @@ class StepWriter(ReachWriter):
 
 
 def _absent(tensor: Tensor) -> bool:
-    """Whether a call may leave out an input."""
+    """Whether a call may omit an input."""
     return tensor.optional or tensor.when is not None
 
 
 def _whole_extent(extent: Located) -> str:
-    """The extent of an axis, that of the run where it is 1 for each axis of one."""
+    """The extent of an axis; for an axis of ones, that of its run."""
     return extent.text.removeprefix("ones(").removesuffix(")") if isinstance(extent.tree, Call) else extent.text
 
 

@@ -1,8 +1,8 @@
-"""A reduction in which lanes are kept: a tile of lanes adds up in registers while the reduced letters go by.
+"""A reduction with independent lanes: a tile of lanes is accumulated in registers over the reduced letters.
 
 In: a step whose target has the letter of the lanes, and its loops. Out: statements for all lanes: tiles of WIDTHS
-lanes, the widest first, then the rest. A wide tile goes through memory in long rows; the others fit into registers.
-After every TERMS terms a tile goes to its target: errors grow with TERMS and with the number of such sums, not with
+lanes, the widest first, then the rest. A wide tile reads memory in long rows; the others fit into registers.
+After every TERMS terms a tile is added to its target: errors grow with TERMS and with the number of such sums, not with
 their product. Each lane adds in the same order whatever its tile.
 """
 
@@ -17,13 +17,13 @@ from .step_bounds import Bounds
 from .step_loops import Loop, Loops
 from .step_rows import N, Row, updated
 
-WIDTHS = (512, 64, 32)  # compilers make single cells of loops of 16 turns
+WIDTHS = (512, 64, 32)  # compilers scalarise loops of 16 iterations
 TERMS = 128
 TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
 
 
 def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
-    """Whether a step's lanes may be taken tile by tile: they are all the same for every value of reduced letters."""
+    """Whether a step's lanes can be processed in tiles: the same lanes for every value of reduced letters."""
     lane = loops.lane_name()
     narrowed = bounds.low.get(lane) or bounds.high.get(lane)
     kept = part.operator != "set" and part.target not in formula.reads

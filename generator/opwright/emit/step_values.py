@@ -19,16 +19,16 @@ from ..language.kinds import Kind
 from . import nodes
 from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
 
-# Types that C has no arithmetic for, and what their elements are widened to.
+# Types without arithmetic in C, and the type that their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
-# Types of which every pattern of bits is a number of its own, so that a copy needs no arithmetic.
+# Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
 _UNSIGNED = {"+", "-", "*"}
 
 
 @dataclass(frozen=True)
 class Values:
-    """Prints values in one accumulator; `integer` prints integers, `read` and `dtype` tell of elements."""
+    """Prints values in one accumulator type; `integer` prints integers, `read` and `dtype` describe elements."""
 
     accumulate: str
     kinds: Mapping[str, Kind]
@@ -57,11 +57,11 @@ class Values:
         return isinstance(tree, expr.Call) and tree.function == "select" and self.is_truth(tree.arguments[1])
 
     def is_whole(self, tree: expr.Expr) -> bool:
-        """Whether a tree is made of integers only, so that integers say it exactly."""
+        """Whether a tree consists of integers only, so that integers represent it exactly."""
         return is_whole(tree, self.kinds)
 
     def cell(self, tree: expr.Expr) -> Expr:
-        """The value of a cell, a truth value as 1 or 0."""
+        """The value of a cell; a boolean as 1 or 0."""
         if self.is_truth(tree):
             return Conditional(self.truth(tree), self.number(1), self.number(0))
         return self.value(tree)
@@ -102,7 +102,7 @@ class Values:
         return Call(f"opwright_{tree.function}_{self.accumulate}", tuple(arguments))
 
     def choice(self, condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> Expr:
-        """One of two values; of two quotients by the same the quotient of one of two dividends."""
+        """One of two values; for two quotients by the same divisor, the quotient of the selected dividend."""
         quotients = isinstance(yes, expr.Binary) and isinstance(no, expr.Binary) and yes.op == no.op == "/"
         if quotients and yes.right == no.right:  # type: ignore[union-attr]
             yes, no, divisor = yes.left, no.left, yes.right  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ class Values:
     def power(self, base: expr.Expr, exponent: expr.Expr) -> Expr | None:
         """A power by a small constant: a square is rounded once, others of f32 are products in f64, rounded at the end.
 
-        Their bound is that of `pow`: products of four numbers in f64 lose less than 0.01 ulp of f32.
+        Their error bound is that of `pow`: products of four numbers in f64 lose less than 0.01 ulp of f32.
         """
         value = self.value(base)
         if exponent == expr.Number(2):
@@ -124,12 +124,12 @@ class Values:
         return Cast("float", Binary("*", square, wide if exponent == expr.Number(3) else square))
 
     def arithmetic(self, op: str, left: Expr, right: Expr) -> Expr:
-        if self.accumulate == "s64" and op in _UNSIGNED:  # wraps around, which signed integers of C may not
+        if self.accumulate == "s64" and op in _UNSIGNED:  # wraps around, which is undefined for signed integers in C
             return Cast("int64_t", Binary(op, Cast("uint64_t", left), Cast("uint64_t", right)))
         return Binary(op, left, right)
 
     def combined(self, operator: str, left: Expr, right: Expr) -> Expr:
-        """Two values as `+=`, `*=`, `max=` or `min=` puts them together."""
+        """Two values combined by `+=`, `*=`, `max=` or `min=`."""
         if operator in ("sum", "product"):
             return self.arithmetic("+" if operator == "sum" else "*", left, right)
         suffix = DTYPES[self.accumulate].suffix
@@ -152,7 +152,7 @@ class Values:
         return Binary(tree.op, self.value(tree.left), self.value(tree.right))
 
     def copied(self, tree: expr.Expr, dtype: str) -> Expr:
-        """What a cell of that type is set to: a cell of the same type as it is, without the accumulator in between."""
+        """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
         if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
             return self.read(tree)
         if dtype == "bf16" and self.accumulate == "f32" and self.fits(tree, dtype):
@@ -160,7 +160,7 @@ class Values:
         return self.stored(self.cell(tree), dtype)
 
     def fits(self, tree: expr.Expr, dtype: str) -> bool:
-        """Whether a value is always a number of bf16, so that nothing is left to round."""
+        """Whether a value is always a bf16 number, so that no rounding is needed."""
         if isinstance(tree, Read):
             return self.dtype(tree.tensor) == dtype
         if isinstance(tree, expr.Number):
@@ -195,7 +195,7 @@ class Values:
 
 
 def together(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
-    """A choice in which both values call a costly function: it is called once, of the argument of the value chosen."""
+    """A choice whose two values call the same costly function: it is called once, with the selected argument."""
     for call in _costly(yes):
         other = next((found for found in _costly(no) if found.function == call.function and found != call), None)
         if other is not None:

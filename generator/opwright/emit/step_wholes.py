@@ -1,8 +1,8 @@
-"""Integers that are the same for all of a task, or for many tasks: reckoned where a letter that they need changes.
+"""Loop-invariant integers of a task, or of many tasks: computed where a letter that they depend on changes.
 
 In: statements of a task, and the names that are known before them. Out: the statements with names, or elements of
-tables of lanes, in place of quotients, and what these stand for. Compilers leave a division in the loop that it stands
-in: it might be by 0.
+tables of lanes, instead of quotients, and their definitions. Compilers do not hoist a division out of a
+loop, because it might be by 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Node = TypeVar("Node", bound=Code)
 
 
 def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]) -> tuple[Stmt, ...]:
-    """Statements with names in place of quotients of known names; `wholes` has the names, and gets new ones."""
+    """Statements with quotients of known names replaced by names; `wholes` has the names, and receives new ones."""
 
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
@@ -40,7 +40,7 @@ def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]
 
 
 def tabled(body: Sequence[Stmt], known: AbstractSet[str], lane: str, tables: dict[Expr, str]) -> tuple[Stmt, ...]:
-    """Statements with elements of tables in place of quotients of lanes and known names; `tables` as `wholes` above."""
+    """Statements with quotients of lanes and known names replaced by elements of tables; `tables` as `wholes` above."""
 
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
@@ -56,7 +56,7 @@ def tabled(body: Sequence[Stmt], known: AbstractSet[str], lane: str, tables: dic
 
 
 def _of_lane(code: Node, lane: str) -> tuple[Node, set[Expr]]:
-    """Code with the lane's letter in place of a place in its row, and these places."""
+    """Code with positions in a row replaced by the lane's letter, and these positions."""
     if code == Name(lane):
         return code, {Name(lane)}
     in_row = isinstance(code, Binary) and code.operator == "+" and code.left == Name(lane)
@@ -87,7 +87,7 @@ def _is_quotient(code: Call) -> bool:
 
 
 def by_letter(wholes: Mapping[Expr, str], letters: Sequence[str]) -> dict[str, list[Declare]]:
-    """What stands for a name, by the fastest letter that it needs; '' where it needs none."""
+    """The definitions of names, by the fastest letter that each needs; '' if it needs none."""
     found: dict[str, list[Declare]] = {}
     for value, name in wholes.items():
         needed = [letter for letter in letters if letter in nodes.names(value)]
@@ -96,5 +96,5 @@ def by_letter(wholes: Mapping[Expr, str], letters: Sequence[str]) -> dict[str, l
 
 
 def again(declared: Sequence[Declare]) -> tuple[Stmt, ...]:
-    """The same, reckoned again."""
+    """The same, recomputed."""
     return tuple(Assign(Name(one.name), one.value) for one in declared)

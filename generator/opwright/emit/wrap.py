@@ -1,7 +1,7 @@
 """Wraps the long lines of generated Python: at brackets, at commas and at blanks of string literals.
 
-In: the text of a module. Out: the same module, no line of code longer than WIDTH where it can be wrapped. A line that
-fits is left alone, so templates decide how a module looks. Text inside triple quotes is never touched.
+In: the text of a module. Out: the same module, without lines of code longer than WIDTH that can be wrapped. Lines that
+fit do not change, so templates decide how a module looks. Text inside triple quotes is never touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TEXTS = re.compile(r"""#.*|(?P<triple>\"{3}(?:\\[\s\S]|[^\\])*?\"{3})|"(?:\\.|[
 
 
 def wrap_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of the wrapped module, each with the number of its line in `text`."""
+    """The lines of the wrapped module, each with its line number in `text`."""
     lines = text.split("\n")
     protected = set(_inside_triple_quotes(text) if max(map(len, lines)) > WIDTH else ())
     for number, line in enumerate(lines, start=1):
@@ -42,7 +42,7 @@ def _inside_triple_quotes(text: str) -> Iterator[int]:
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
-    """Lines for `text`, which may end in a comma or a colon; the first line and the last stand at `indent`."""
+    """Lines for `text`, which may end in a comma or a colon; the first and the last line have `indent`."""
     blank = " " * indent
     if indent + len(text) <= WIDTH:
         return [blank + text]
@@ -66,7 +66,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 def _last_bracket(text: str) -> tuple[int, int] | None:
-    """The outermost bracket pair that closes last, strings apart; None where none holds anything."""
+    """The outermost bracket pair that closes last, outside strings; None if all are empty."""
     found = None
     open_at: list[int] = []
     for at, char in _code(text):
@@ -80,7 +80,7 @@ def _last_bracket(text: str) -> tuple[int, int] | None:
 
 
 def _split(body: str) -> list[str]:
-    """The parts between the commas that stand in no bracket; a generator expression is one part."""
+    """The parts between commas outside brackets; a generator expression is one part."""
     parts, start, depth = [], 0, 0
     for at, char in _code(body):
         depth += (char in _OPENING) - (char in _CLOSING)
@@ -98,7 +98,7 @@ def _targets(parts: list[str]) -> bool:
 
 
 def _clauses(body: str) -> list[str]:
-    """The body cut in front of `for`, `if`, `and`, `or` that stand in no bracket and no string."""
+    """The body split before `for`, `if`, `and`, `or` outside brackets and strings."""
     depth, outside = 0, set()
     for at, char in _code(body):
         depth += (char in _OPENING) - (char in _CLOSING)
@@ -110,7 +110,7 @@ def _clauses(body: str) -> list[str]:
 
 
 def _code(text: str) -> Iterator[tuple[int, str]]:
-    """The characters outside string literals, with their places."""
+    """The characters outside string literals, with their positions."""
     quote = ""
     skip = False
     for at, char in enumerate(text):
@@ -129,7 +129,7 @@ _LITERAL = re.compile(r'(?P<head>[^"]*|"[^"\\]*": )"(?P<text>(?:[^"\\]|\\.)*)"(?
 
 
 def _wrapped_string(text: str, indent: int) -> list[str]:
-    """A long string literal as several, cut behind blanks; a blank is part of no escape sequence."""
+    """A long string literal split after blanks, which are never part of an escape sequence."""
     found = _LITERAL.fullmatch(text)
     blank = " " * indent
     if found is None:

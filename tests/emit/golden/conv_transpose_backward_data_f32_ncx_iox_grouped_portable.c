@@ -1,4 +1,4 @@
-// 64 cells along i_w at a time; each takes its terms by k_d, k_h, k_w, o, the last one fastest.
+// 64 cells along i_w at a time; each adds its terms by k_d, k_h, k_w, o, the last one fastest.
 void conv_transpose_backward_data_f32_ncx_iox_grouped_portable(
     const float *restrict diff_dst,
     const float *restrict weights,

@@ -1,4 +1,4 @@
-// 64 cells along c at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// 64 cells along c at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void conv_transpose_backward_weights_f16_nxc_xoi_dense_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict diff_dst,

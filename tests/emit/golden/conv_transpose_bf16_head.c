@@ -7,32 +7,30 @@
 // Computes, where every letter runs from 0,
 //     dst[n, g * (OC / G) + o, i * S + k * D - PB] += src[n, g * (IC / G) + c, i] * weights[g, c, o, k]
 // for all n < N, g < G, i < I, k < K, o < OC / G, c < IC / G.
-// A cell of dst starts at 0. A term with an index outside its tensor does not exist: nothing of it is read, and
-// what its other factors hold, Inf and NaN included, does not matter.
+// A cell of dst starts at 0. A term with an index outside its tensor does not exist: it is not read, and the
+// values of its other factors, even Inf and NaN, do not matter.
 // A cell is stored as dst[n, m, x] + bias[m].
 // bias may be NULL and then counts as 0.
 //
 // Arrays are dense, the last axis fastest. dst overlaps no input; inputs may overlap each other.
 //     src: (N, IC, I) as NCX, (N, I, IC) as NXC.
-//     weights where sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
-//         weights[g, c, o, k] stands at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of
-//         extent OC / G, X of extent K.
-//     weights where sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
-//         weights[g, c, o, k] stands at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O
-//         of extent OC, X of extent K.
+//     weights if sizes->weights_arrangement is 0 (library): (IC, OC / G, K) as IOX, (K, OC / G, IC) as XOI.
+//         weights[g, c, o, k] is at I = g * (IC / G) + c, O = o, X = k; its axes are I of extent IC, O of extent
+//         OC / G, X of extent K.
+//     weights if sizes->weights_arrangement is 1 (page): (IC / G, OC, K) as IOX, (K, OC, IC / G) as XOI.
+//         weights[g, c, o, k] is at I = c, O = g * (OC / G) + o, X = k; its axes are I of extent IC / G, O of
+//         extent OC, X of extent K.
 //     bias: (OC).
 //     dst: (N, OC, O) as NCX, (N, O, OC) as NXC.
 //
 // I, O, K, D, PB and S have one value per spatial axis, and so have the letters i and k; suffixes _d, _h, _w
-// name the axes. A call with fewer axes has them at the end, and in front of them 0 as PB and 1 as I, O, K, D
-// and S.
+// name the axes. A call with fewer axes uses the last ones, preceded by 0 as PB and 1 as I, O, K, D and S.
 //
 // The caller guarantees: N, IC, OC >= 0; I, O, K, S, D, G >= 1; IC % G == 0; OC % G == 0; no sum of an index
 //     exceeds 2**62.
 // A function's group class must be the call's: dense where G == 1, else depthwise where IC == G and OC == G,
 //     else grouped.
 //
-// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded by itself (no contraction), and
-// added one by one in the order that stands above each function, which depends on neither part nor parts. The
-// one rounding to bf16 is at the store: to nearest, ties to even. In a division of integers nothing is left
-// over.
+// Inputs widen to f32 exactly. Terms are computed in f32, each operation rounded separately (no contraction),
+// and added one by one in the order given above each function, which depends on neither part nor parts. The only
+// rounding to bf16 is at the store: to nearest, ties to even. Divisions of integers leave no remainder.

@@ -1,4 +1,4 @@
-// 64 cells along dst_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along dst_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void conv_transpose_bf16_ncx_iox_depthwise_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict weights,

@@ -1,4 +1,4 @@
-// One cell at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// One cell at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void conv_transpose_f32_nxc_xoi_dense_portable(
     const float *restrict src,
     const float *restrict weights,

@@ -1,4 +1,4 @@
-// 64 cells along diff_src_w at a time; each takes its terms by k_d, k_h, k_w, the last one fastest.
+// 64 cells along diff_src_w at a time; each adds its terms by k_d, k_h, k_w, the last one fastest.
 void convolution_backward_data_f32_ncx_oix_depthwise_portable(
     const float *restrict diff_dst,
     const float *restrict weights,

@@ -1,4 +1,4 @@
-// One cell at a time; each takes its terms by n, i_d, i_h, i_w, the last one fastest.
+// One cell at a time; each adds its terms by n, i_d, i_h, i_w, the last one fastest.
 void convolution_backward_weights_bf16_ncx_oix_grouped_portable(
     const opwright_bf16 *restrict src,
     const opwright_bf16 *restrict diff_dst,

@@ -1,4 +1,4 @@
-// 64 cells along o at a time; each takes its terms by k_d, k_h, k_w, c, the last one fastest.
+// 64 cells along o at a time; each adds its terms by k_d, k_h, k_w, c, the last one fastest.
 void convolution_f16_nxc_xio_grouped_portable(
     const opwright_f16 *restrict src,
     const opwright_f16 *restrict weights,

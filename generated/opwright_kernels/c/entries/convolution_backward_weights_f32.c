@@ -4,12 +4,12 @@
 //
 // ConvolutionBackwardWeights, f32: the fast kernels, one text for neon, avx2 and avx512.
 //
-// What is computed stands at the head of c/convolution_backward_weights_f32.c; sums are made in f32, in an order
-// of the engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the weights:
+// The head of c/convolution_backward_weights_f32.c says what is computed; sums use f32, in an order of the
+// engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the weights:
 // engine/problem.h says what its members mean, engine/solves.h what solves it.
 //
-// Layouts are distances between neighbours, in elements. KERNEL defines a kernel for one group class and one
-// combination of layouts, and what tells the bytes of scratch memory that it needs for some number of workers.
+// Layouts are strides, in elements. KERNEL defines a kernel for one group class and one combination of layouts,
+// and the function that returns its bytes of scratch memory for a number of workers.
 
 #include <stddef.h>
 

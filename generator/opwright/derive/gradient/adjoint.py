@@ -1,4 +1,4 @@
-"""Reverse mode over the steps of an operation: what each passes on to what it reads.
+"""Reverse mode over the steps of an operation: propagates gradients from each step to the values it reads.
 
 In: an operation of steps, the inputs whose gradient is wanted, and the outputs that the gradient may take as inputs.
 Out: a `Gradient`. Raises Underivable. Steps are walked from the last to the first; the gradient of an array is complete
@@ -22,7 +22,7 @@ from .statements import Need, Share, Statement, Underivable, diff, extent_of, pl
 from .sums import Sums
 from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
 
-LONG = 400  # characters of a value, from which on its terms are added in several steps
+LONG = 400  # length of a value, in characters, above which its terms are added in several steps
 
 
 class Reverse:
@@ -55,10 +55,10 @@ class Reverse:
             self.finish(name)
         return tuple(self.statements)
 
-    # What is known of the forward steps.
+    # Facts about the forward steps.
 
     def fresh(self, name: str) -> str:
-        """A name that nothing has yet."""
+        """An unused name."""
         found, number = name, 1
         while found in self.taken:
             number += 1
@@ -70,7 +70,7 @@ class Reverse:
         return read.tensor in self.active
 
     def moving(self) -> frozenset[str]:
-        """The arrays that move with the inputs, as far as calculus knows."""
+        """The arrays that depend differentiably on the inputs."""
         found = set(self.of)
         for part in self.found.parts:
             seed = factor(Name("seed"))
@@ -79,7 +79,7 @@ class Reverse:
         return frozenset(found)
 
     def needed(self, part: Part) -> dict[str, frozenset[Need]]:
-        """By word, the elements of a step that may not exist."""
+        """By word, the elements of a step that may be out of bounds."""
         return {formula.word: self.loose((part.target, *formula.reads)) for formula in part.formulas}
 
     def loose(self, reads: Iterable[Read]) -> frozenset[Need]:
@@ -94,7 +94,7 @@ class Reverse:
     # Arrays.
 
     def settle(self, name: str, last: Part) -> None:
-        """What the gradient of an array is, in the letters of its cells, when the last step that writes it is met."""
+        """The gradient of an array, in the letters of its elements, at the last step that writes it."""
         writers = [part for part in self.found.parts if part.target.tensor == name]
         self.refuse(name, writers)
         if name in self.outputs and self.shares[name]:
@@ -104,7 +104,7 @@ class Reverse:
             self.shares[name].insert(0, Share(last.target, {"": factor(read)}, None, self.names(last.target)))
         direct, remote = self.placed(name, writers)
         if remote and any(part.operator not in ("set", "sum") for part in writers):
-            message = f"'{name}' is chosen or multiplied together and then read by more than letters"
+            message = f"'{name}' is an extreme or a product and then read by more than letters"
             raise Underivable(message)
         self.remote[name] = remote
         if not direct:
@@ -131,7 +131,7 @@ class Reverse:
         self.settled[name] = (factor(made), target)
 
     def renamed_sum(self, value: Sum, name: str, before: int) -> Sum:
-        """A gradient that is one new sum has that sum for its own."""
+        """A gradient that is a single new sum reuses that sum."""
         made = self.statements[before:]
         if len(made) == 1 and value == factor(made[0].target) and name not in self.outputs:
             old, new = made[0].target, replace(made[0].target, tensor=self.fresh(diff(name)))
@@ -142,7 +142,7 @@ class Reverse:
         return value
 
     def refuse(self, name: str, writers: list[Part]) -> None:
-        """What reverse mode does not know yet."""
+        """Cases that reverse mode does not support."""
         first, last = writers[0].number, writers[-1].number
         for part in self.found.parts:
             if first < part.number <= last and any(read.tensor == name for read in part.reads):
@@ -152,7 +152,7 @@ class Reverse:
             raise Underivable(f"'{name}' is written by several steps, of which not all add")
 
     def placed(self, name: str, writers: list[Part]) -> tuple[list[Share], list[Share]]:
-        """The shares of an array by the letters of its cells, and those that stand at other indices."""
+        """The shares of an array indexed by the letters of its elements, and those at other indices."""
         canonical = next((p.target for p in writers if plain(self.found, p.target) is not None), None)
         direct, remote = [], []
         for share in self.shares[name]:
@@ -165,7 +165,7 @@ class Reverse:
         return direct, remote
 
     def moved(self, share: Share, own: tuple[str, ...], letters: tuple[str, ...], target: Read) -> Share:
-        """A share with the letters of another step in place of its own, which stand for the same axes."""
+        """A share with its letters replaced by those of another step for the same axes."""
         if own == letters:
             return replace(share, target=target)
         names: dict[str, str] = dict(zip(own, letters, strict=True))
@@ -189,7 +189,7 @@ class Reverse:
     # Steps.
 
     def reverse(self, part: Part) -> None:
-        """Pass on what a step's cells receive to what it reads."""
+        """Propagate the gradient of a step's target to the values that it reads."""
         name = part.target.tensor
         value, target = self.settled[name]
         if name in self.outputs and not self.shares[name]:
@@ -214,7 +214,7 @@ class Reverse:
             found = {f.word: gradients(f.value, seed, self.is_active) for f in part.formulas}
         walked = {f.word: frozenset(part.letters_of(f)) for f in part.formulas}
         if part.operator not in ("set", "sum") and len(set(walked.values())) > 1:
-            raise Underivable(f"the cases of '{part.by}' choose or multiply over different letters")
+            raise Underivable(f"the cases of '{part.by}' take extremes or products over different letters")
         self.pass_on(found, part.by, walked, guards, self.needs[part.number])
 
     def pass_on(
@@ -225,7 +225,7 @@ class Reverse:
         where: tuple[Expr, ...],
         needs: Mapping[str, frozenset[Need]],
     ) -> None:
-        """Note the shares of every element that a step reads: of all cases that walk the same letters, one."""
+        """Record the shares of every element that a step reads, one for all cases with the same letters."""
         for read in dict.fromkeys(read for one in found.values() for read in one):
             cases = {word: self.known.shorter(one.get(read, ())) for word, one in found.items()}
             alike = dict.fromkeys((letters[word], needs[word]) for word, value in cases.items() if value)
@@ -238,9 +238,9 @@ class Reverse:
         return {read: select(condition, value, ()) for read, value in found.items()}
 
     def attained(self, part: Part, reduced: list[str]) -> Expr:
-        """Whether a cell is the one that the extreme is taken from: the first that attains it."""
+        """Whether an element is the first one that attains the extreme."""
         if plain(self.found, part.target) is None:
-            raise Underivable(f"'{part.target.tensor}' chooses among cells that it scatters to")
+            raise Underivable(f"'{part.target.tensor}' takes extremes of scattered elements")
         target = part.target
         attains: dict[str, Expr] = {f.word: Binary("==", f.value, target) for f in part.formulas}
         letters = tuple(Name(letter) for letter in reduced)
@@ -255,9 +255,9 @@ class Reverse:
         return Binary("==", place, made)
 
     def of_product(self, part: Part, formula: Formula, seed: Sum) -> dict[Read, Sum]:
-        """All other factors: the product over the own one, or, where one is 0, the product of those that are not."""
+        """The product of all other factors: the product divided by this one, or, if one is 0, of the nonzero ones."""
         if part.by or plain(self.found, part.target) is None:
-            raise Underivable(f"'{part.target.tensor}' multiplies what an attribute chooses, or scatters")
+            raise Underivable(f"'{part.target.tensor}' multiplies values that an attribute selects, or scatters")
         target, value = part.target, formula.value
         indices, guards = self.letters_only(target), tuple(guard.tree for guard in part.where)
         zeros, rest = (Read(self.fresh(f"{target.tensor}_{word}"), indices) for word in ("zeros", "rest"))
@@ -273,11 +273,11 @@ class Reverse:
         return gradients(value, product(seed, select(is_zero, alone, among)), self.is_active)
 
     def of_remote(self, part: Part, share: Share) -> None:
-        """A share at indices that are no letters goes through the step that made those cells."""
+        """A share at indices that are not plain letters is propagated through the step that made those elements."""
         own = plain(self.found, part.target)
         letters = [letter for letter in part.letters if letter not in self.names(part.target)]
         if own is None or share.by or part.by or set(letters) & share.letters:
-            message = f"'{part.target.tensor}' is read at indices that are no letters, by a step that sums or chooses"
+            message = f"'{part.target.tensor}' is read at indices that are not letters, by a step with sums or extremes"
             raise Underivable(message)
         pairs = zip(part.target.indices, share.target.indices, strict=True)
         trees = {old.id: new for old, new in pairs if isinstance(old, Name)}
@@ -291,7 +291,7 @@ class Reverse:
     # Statements.
 
     def finish(self, name: str) -> None:
-        """The statements that make the gradient of an input."""
+        """The statements that compute the gradient of an input."""
         merged: dict[object, Share] = {}
         for share in self.shares[name]:
             place = (share.target, share.by, share.letters, share.where, share.needs)
@@ -309,7 +309,7 @@ class Reverse:
         return plain(self.found, replace(share.target)) is not None and share.letters == self.names(share.target)
 
     def summed(self, share: Share) -> Share:
-        """A share whose sums are all known: a value of each cell."""
+        """A share without unknown sums: an elementwise value."""
         extra = share.letters - self.names(share.target)
         if share.by or not extra or plain(self.found, share.target) is None:
             return share
@@ -323,7 +323,7 @@ class Reverse:
         self.write(replace(share, target=read), "sum")
 
     def write(self, share: Share, op: str) -> None:
-        """A share as a step: with the conditions that its reads do not make by themselves, and all its terms."""
+        """A share as a step: with all its terms and the conditions that its reads do not imply."""
         (value, *words) = share.cases.values()
         if not words and len(value) > 1 and len(spell(grouped(value))) > LONG:
             for half in (value[: len(value) // 2], value[len(value) // 2 :]):
@@ -344,7 +344,7 @@ class Reverse:
         )
 
     def counted(self, share: Share, value: Expr, where: tuple[Expr, ...]) -> Expr:
-        """A value, as often as there are letters that it does not name."""
+        """A value times the extents of the letters that it does not name."""
         named = expr.names(share.target).union(*map(expr.names, (value, *where)))
         for letter in sorted(share.letters - named):
             value = tree_of(product(terms_of(value), terms_of(extent_of(self.found, letter))))

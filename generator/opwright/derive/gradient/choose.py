@@ -1,7 +1,7 @@
-"""Which gradient an operation has: of which inputs, from which outputs, and what of the forward steps is done anew.
+"""Chooses the gradient of an operation: for which inputs, from which outputs, and which forward steps are recomputed.
 
-In: an operation of steps, and the inputs that are asked for. Out: a `Gradient`. Raises Underivable. An output of the
-forward operation is taken as an input where that saves work; else what is needed of its steps is computed again.
+In: an operation of steps, and the requested inputs. Out: a `Gradient`. Raises Underivable. An output of the
+forward operation becomes an input if that saves work; otherwise the required steps are recomputed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .statements import Gradient, Statement, Underivable, diff, plain
 from .terms import replaced
 
 REAL = ("f32", "bf16", "f16", "f64")
-SHORT = 100  # characters of a value up to which it stands where it is read
+SHORT = 100  # maximum length of an inlined value, in characters
 
 
 def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str, str]]:
@@ -32,7 +32,7 @@ def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str,
 
 @memoised
 def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
-    """The gradient of an operation in some inputs, in all that have one unless said."""
+    """The gradient of an operation with respect to some inputs; by default, to all that have one."""
     if not op.stepped:
         raise Underivable("its semantics are one `reduce`, not steps")
     inputs = tuple(t.name for t in op.data_inputs if any(row[t.name] in REAL for row in op.dtypes))
@@ -40,7 +40,7 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
         raise Underivable("no row of data types has an input of real numbers")
     wanted = tuple(of) or inputs
     if strange := [name for name in wanted if name not in inputs]:
-        raise Underivable(f"'{strange[0]}' is no input of real numbers; there are {', '.join(inputs)}")
+        raise Underivable(f"'{strange[0]}' is not an input of real numbers; there are {', '.join(inputs)}")
     outputs = tuple(t.name for t in op.outputs if rows_of(op, wanted, (t.name,)))
     ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
     if ordered:
@@ -52,10 +52,10 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     moving = Reverse(op, wanted, outputs, frozenset()).active
     outputs = tuple(name for name in outputs if name in moving)
     if not outputs:
-        raise Underivable("its outputs do not move with its inputs but at jumps: the gradient is 0 everywhere")
+        raise Underivable("its outputs change with its inputs only at jumps: the gradient is 0 everywhere")
     found = [made for keep in (False, True) if (made := _made(op, wanted, outputs, keep))]
     if not found:
-        raise Underivable("an output that it would need again is not there on every call")
+        raise Underivable("an output that it needs is missing from some calls")
     best = min(found, key=lambda one: cost(op, one))
     if not best.of:
         raise Underivable("the gradient is 0 everywhere")
@@ -63,7 +63,7 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
 
 
 def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool) -> Gradient | None:
-    """The gradient with outputs taken as inputs where that is possible, or only where it must be."""
+    """The gradient with outputs as inputs wherever possible, or only where required."""
     found = program(op)
     read = {read.tensor for part in found.parts for read in part.reads}
     hidden = frozenset(t.name for t in op.outputs if t.name not in read and not keep)
@@ -81,7 +81,7 @@ def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool) -> 
 
 
 def exact(op: Op, found: Program, name: str) -> bool:
-    """Whether an output that is stored is what its steps had: extremes are compared with the cells they came from."""
+    """Whether the stored output equals the steps' value: extremes are compared with the elements they came from."""
     writers = [part for part in found.parts if part.target.tensor == name]
     if all(part.operator not in ("max", "min") for part in writers):
         return any(row[name] in REAL for row in op.dtypes)
@@ -94,12 +94,12 @@ def exact(op: Op, found: Program, name: str) -> bool:
 
 
 def again(found: Program, name: str) -> bool:
-    """Whether an output can be made again under a name of a step's own: at letters alone."""
+    """Whether an output can be recomputed as an intermediate: it is read at plain letters only."""
     return all(plain(found, part.target) is not None for part in found.parts if part.target.tensor == name)
 
 
 def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """The statements that something needs."""
+    """The statements that are needed."""
     found: list[Statement] = []
     needed = set(wanted)
     for statement in reversed(statements):
@@ -110,7 +110,7 @@ def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
 
 
 def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
-    """Short values that one other statement reads, at the same letters, stand there."""
+    """Inlines short values that one other statement reads at the same letters."""
     found = list(statements)
     for name in dict.fromkeys(statement.target.tensor for statement in statements):
         writers = [statement for statement in found if statement.target.tensor == name]
@@ -127,7 +127,7 @@ def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
 
 
 def _fits(statement: Statement, reader: Statement) -> bool:
-    """Whether a value may stand where it is read: as often as it is computed now, and over the same letters."""
+    """Whether a value can be inlined: computed equally often, over the same letters."""
     target = statement.target
     reads = [r for value in reader.cases.values() for r in expr.reads(value) if r.tensor == target.tensor]
     bare = statement.op == "set" and not statement.by and not statement.where
@@ -151,7 +151,7 @@ def _standing(tree: Expr, read: Read, value: Expr) -> Expr:
 
 
 def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> tuple[frozenset[str], tuple[int, ...]]:
-    """The outputs that are taken, and the numbers of the forward steps that are done anew."""
+    """The outputs that are used, and the numbers of the recomputed forward steps."""
     own = {statement.target.tensor for statement in statements}
     wanted = {name for statement in statements for name in statement.reads} - own
     kept: set[str] = set()
@@ -167,7 +167,7 @@ def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> 
 
 
 def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
-    """What decides: functions that are computed and steps that are done, then how many arrays are taken."""
+    """The cost: computed functions and steps, then the number of arrays."""
     found = program(op)
     trees = [value for statement in made.statements for value in statement.cases.values()]
     trees += [formula.value for number in made.parts for formula in found.parts[number].formulas]

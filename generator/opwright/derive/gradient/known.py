@@ -1,6 +1,6 @@
-"""What steps have computed already, so that it is read and not computed again.
+"""Values that steps have computed already, which are read instead of recomputed.
 
-In: the program of the forward operation, and sums as they come about. Out: sums that are shorter.
+In: the program of the forward operation, and sums as they are built. Out: shorter sums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .terms import Sum, Term, replaced, terms_of, times, tree_of
 
 @dataclass(frozen=True)
 class _Value:
-    """A product that an array holds; where a condition holds, if there is one."""
+    """A product stored in an array, valid under an optional condition."""
 
     condition: Expr | None
     tree: Expr
@@ -53,12 +53,13 @@ class Known:
 
     def value(self, condition: Expr | None, tree: Expr, read: Read) -> None:
         terms = terms_of(tree)
-        whole = expr.names(read) <= expr.names(tree)  # else a cell of it would bring letters that its value has not
+        # else an element of it would introduce letters that its value lacks
+        whole = expr.names(read) <= expr.names(tree)
         if whole and len(terms) == 1 and terms[0].factors and not isinstance(tree, Read):
             self.values.append(_Value(condition, tree, terms[0], read))
 
     def key(self, share: Share, rest: Sum) -> object:
-        """What tells a sum from others: over which letters, with which conditions, of what."""
+        """The identity of a sum: its letters, its conditions and its terms."""
         target = frozenset(index for index in share.target.indices)
         return target, share.letters, share.where, share.needs, frozenset(rest)
 
@@ -66,7 +67,7 @@ class Known:
         return self.sums.get(self.key(share, rest))
 
     def expanded(self, found: Sum) -> Sum:
-        """A sum in which what was known is computed again."""
+        """A sum with known values expanded."""
         trees = {value.read: value.tree for value in self.values if value.condition is None}
 
         def visit(tree: Expr) -> Expr | None:
@@ -75,7 +76,7 @@ class Known:
         return terms_of(replaced(tree_of(found), visit)) if trees else found
 
     def shorter(self, found: Sum, conditions: Iterable[Expr] = ()) -> Sum:
-        """A sum in which what is known is read."""
+        """A sum with known values read."""
         holding = (None, *conditions)
         usable = [value for value in self.values if value.condition in holding]
 

@@ -1,8 +1,8 @@
-"""What a value's gradient is in each element that it reads: the rules of calculus, as data.
+"""The gradient of a value with respect to each element that it reads: the rules of calculus as data.
 
-In: a value of a step, and the gradient of what it makes. Out: the gradient of each element. Conditions and integers
-pass none on. Where a value has corners, it is the derivative of one side: of `max` and `min` that of the first argument
-that attains it, except that a tie with a constant passes nothing on; of `abs` at 0 it is 0.
+In: a value of a step, and the gradient of its result. Out: the gradient of each element. Conditions and integers
+have none. At a kink it is the derivative of one side: for `max` and `min` that of the first argument
+that attains the value, except that a tie with a constant gives 0; for `abs` at 0 it is 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...language import expr
 from ...language.expr import Binary, Call, Expr, Number, Read, Unary, parse
 from .terms import Sum, add, constant, negative, product, quotient, renamed, replaced, select, terms_of, tree_of
 
-# The derivative of each function of x, of which y is the value. What is 0 has no row.
+# The derivative of each function of x with the value y. Zero derivatives have no row.
 OF_ONE = {
     "exp": parse("y"),
     "exp2": parse("0.6931471805599453 * y"),
@@ -25,7 +25,7 @@ OF_ONE = {
     "rsqrt": parse("-0.5 * y * y * y"),
     "abs": parse("sign(x)"),
 }
-# Of pow(a, b) in a and in b; at the corners what they tend to.
+# Of pow(a, b) with respect to a and b; at singular points their limits.
 POW_BASE = parse("b * pow(a, b - 1)")
 POW_BASE_ANY = parse("select(b == 0, 0, b * pow(a, b - 1))")
 POW_EXPONENT = parse("y * log(a)")
@@ -36,7 +36,7 @@ Gradients = dict[Read, Sum]
 
 
 def gradients(tree: Expr, seed: Sum, active: Active) -> Gradients:
-    """The gradient of each active element of a value whose own gradient is `seed`; what is 0 is left out."""
+    """The gradient of each active element of a value with gradient `seed`, without zeros."""
     if isinstance(tree, Read):
         return {tree: seed} if seed and active(tree) else {}
     if not depends(tree, active) or not seed:
@@ -50,7 +50,7 @@ def gradients(tree: Expr, seed: Sum, active: Active) -> Gradients:
 
 
 def depends(tree: Expr, active: Active) -> bool:
-    """Whether a value moves with an active element."""
+    """Whether a value depends on an active element."""
     return any(active(read) for read in expr.reads(tree))
 
 
@@ -92,7 +92,7 @@ def _of_call(tree: Call, seed: Sum, active: Active) -> Gradients:
 
 
 def tidy(derivative: Expr, tree: Call) -> Expr:
-    """A derivative whose new functions take arguments that are multiplied out; `tree` itself stays as it is."""
+    """A derivative with the arguments of its new functions expanded; `tree` itself does not change."""
 
     def visit(node: Expr) -> Expr | None:
         if node == tree or not isinstance(node, Call):
@@ -109,7 +109,7 @@ def _of_select(tree: Call, seed: Sum, active: Active) -> Gradients:
 
 
 def _of_extremum(tree: Call, seed: Sum, active: Active) -> Gradients:
-    """min and max of two; of more, the first and what is left."""
+    """min and max of two arguments; with more, of the first and the rest."""
     first, *others = tree.arguments
     rest = others[0] if len(others) == 1 else Call(tree.function, tuple(others))
     operator = ">" if tree.function == "max" else "<"

@@ -1,6 +1,6 @@
-"""Functions that several places of a gradient compute of the same values: computed once, as a step of their own.
+"""Common subexpressions of a gradient: functions of the same values, computed once in a step of their own.
 
-In: the statements of a gradient. Out: the same, with such functions read.
+In: the statements of a gradient. Out: the same statements, with such functions read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHEAP = ("abs", "sign", "select", "round", "floor", "ceil")
 
 
 def shared(statements: Sequence[Statement], found: Program) -> list[Statement]:
-    """The statements, with a step in front of the first that needs it for each function that two places compute."""
+    """The statements, with a step before the first use of each function that two places compute."""
     result = list(statements)
     while (again := _repeated(result, found)) is not None:
         number = next(n for n, s in enumerate(result) if any(again in _calls(v) for v in s.cases.values()))
@@ -48,7 +48,7 @@ def _calls(tree: Expr) -> Iterator[Call]:
 
 
 def _repeated(statements: Sequence[Statement], found: Program) -> Call | None:
-    """The largest function that stands in several places, of elements at letters alone."""
+    """The largest function that occurs in several places, of elements at plain letters."""
     counts = Counter(call for s in statements for value in s.cases.values() for call in _calls(value))
     many = [call for call, count in counts.items() if count > 1 and _alone(call, found)]
     return max(many, key=expr.depth, default=None)

@@ -1,7 +1,7 @@
-"""The operation that a gradient is: its name, its tensors, and what of the forward operation's spec it says again.
+"""The operation of a gradient: its name, its tensors, and the parts of the forward operation's spec that it repeats.
 
-In: an operation and its `Gradient`. Out: an `Op` whose texts are what a person would read; nothing of it has been
-checked. An input that no step reads is there for the sizes that it alone tells.
+In: an operation and its `Gradient`. Out: an unchecked `Op` with readable texts.
+An input that no step reads is present for the sizes that only it determines.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Signature:
             op=f"{forward.op}Backward" + ("" if whole else "".join(map(_camel, made.of))),
             function_=None,
             revision=1,
-            summary=f"The gradient of {forward.op} in its {_listed(made.of)}.",
+            summary=f"The gradient of {forward.op} with respect to its {_listed(made.of)}.",
             description=None,
             deprecated=None,
             source=(),
@@ -80,7 +80,7 @@ class _Signature:
     # Steps.
 
     def again(self, part: Part) -> Step:
-        """A forward step, done again; an output that it makes is a name between steps here."""
+        """A recomputed forward step; its output becomes an intermediate."""
         step = self.forward.semantics.steps[part.number]
         made = {word: self.moved(assignment) for word, assignment in assignments(step)}
         return self.stepped(made, step.by, step.where)
@@ -92,7 +92,7 @@ class _Signature:
         return _assignment(target, assignment.op, value)
 
     def bare(self, read: Read) -> Expr:
-        """An element of an output that is made again, without its axes of extent 1."""
+        """An element of a recomputed output, without its axes of extent 1."""
         between = {self.found.parts[number].target.tensor for number in self.made.parts}
         if read.tensor not in between or read.tensor not in {t.name for t in self.forward.outputs}:
             return read
@@ -132,7 +132,7 @@ class _Signature:
             may_lack=tensor.may_lack,
             layout=tensor.layout,
             dims=tensor.dims,
-            summary=f"The gradient in {tensor.name}.",
+            summary=f"The gradient with respect to {tensor.name}.",
         )
 
     def inputs(self, outputs: Iterable[Tensor]) -> tuple[Tensor, ...]:
@@ -145,7 +145,7 @@ class _Signature:
             tensor = forward.tensor(name)
             optional = number > 0 and diff(name) in self.read
             if diff(name) in self.read:
-                summary = f"The gradient in {name}."
+                summary = f"The gradient with respect to {name}."
                 given.append(dataclasses.replace(tensor, name=diff(name), optional=optional, summary=summary))
         if given and given[0].optional and not any(not tensor.optional for tensor in given):
             given[0] = dataclasses.replace(given[0], optional=False)
@@ -157,7 +157,7 @@ class _Signature:
         return tuple(found)
 
     def carried(self, found: list[Tensor], outputs: Iterable[Tensor]) -> list[Tensor]:
-        """The inputs that are needed for sizes that no other tells, or to tell data types apart."""
+        """The inputs that are needed to determine sizes or data types."""
         carried: list[Tensor] = []
         wanted = self.names_of((*found, *outputs)) | self.symbols_of_steps()
         sizes = {dim.symbol for dim in self.forward.dims.values()}
@@ -171,14 +171,14 @@ class _Signature:
         return carried
 
     def rows_told(self, tensors: Iterable[Tensor]) -> int:
-        """How many rows of data types these tensors tell apart, of those that differ in what is made."""
+        """How many rows of data types these tensors distinguish, among those with different outputs."""
         made = [*map(diff, self.made.of)]
         rows = {tuple(self.row(row)[name] for name in [*(t.name for t in tensors), *made]) for row in self.rows}
         alike = {row[: -len(made)] for row in rows}
         return len(alike) - len(rows)
 
     def told(self, tensors: Iterable[Tensor]) -> set[str]:
-        """The sizes that the extents of required tensors tell, without what they are stretched to."""
+        """The sizes that the extents of required tensors determine, without broadcasting."""
         known = {symbol_of(attribute) for attribute in self.forward.attributes}
         axes = [
             extent.tree
@@ -207,7 +207,7 @@ class _Signature:
         return names - said.ranges.keys()
 
     def symbols(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> set[str]:
-        """All that expressions of the gradient name."""
+        """All names in expressions of the gradient."""
         tensors = (*inputs, *outputs)
         found = self.names_of(tensors) | self.symbols_of_steps()
         found |= {name for tensor in tensors if tensor.when for name in expr.names(tensor.when.tree)}
@@ -223,7 +223,7 @@ class _Signature:
         return found
 
     def holds(self, tree: Expr, symbols: set[str]) -> bool:
-        """Whether a constraint speaks of what is here: sizes that are, and attributes."""
+        """Whether a constraint uses only sizes and attributes that exist here."""
         sizes = {dim.symbol for dim in self.forward.dims.values()} & expr.names(tree)
         return sizes <= symbols
 
@@ -233,7 +233,7 @@ class _Signature:
         return tuple(row for number, row in enumerate(rows) if row not in rows[:number])
 
     def row(self, row: Mapping[str, str]) -> dict[str, str]:
-        """A row with the data types of gradients: those of what they are gradients of."""
+        """A row with the data types of gradients: those of the tensors that they are gradients of."""
         return {**row, **{diff(name): dtype for name, dtype in row.items()}}
 
     # The rest.
@@ -267,13 +267,13 @@ class _Signature:
         return tuple(found)
 
     def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
-        """What the forward operation makes of an extent, which the gradient is told."""
+        """The forward operation's output extent, which the gradient receives."""
         value = let.value.tree if let.value is not None else Name(_told(symbol))
         given = next(tensor.name for tensor in inputs if tensor.name in map(diff, self.made.outputs))
         own = Constraint(
             id=f"{symbol.lower()}-follows",
             expr=located(Binary("==", Name(symbol), value)),
-            say=f"{given} has the extents of what {self.forward.op} makes of its input",
+            say=f"{given} has the extents of the output of {self.forward.op} for its input",
             argument=given,
         )
         return [own]
@@ -284,7 +284,7 @@ def _assignment(target: Read, op: str, value: Expr) -> Assignment:
 
 
 def _told(symbol: str) -> str:
-    """The name of what an attribute's word makes of an extent."""
+    """The name of an extent's value for a word of an attribute."""
     return f"{symbol}told"
 
 

@@ -1,7 +1,7 @@
-"""What the derivation passes on: shares of gradients, and the statements that they become.
+"""The data of the derivation: shares of gradients, and the resulting statements.
 
-In: pieces of a program. Out: dataclasses. A `Share` is what one read of a forward step adds to the gradient of the
-array that it reads.
+In: pieces of a program. Out: dataclasses. A `Share` is the contribution of one read of a forward step to the gradient
+of the array that it reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def diff(name: str) -> str:
 
 @dataclass(frozen=True)
 class Need:
-    """An element that must exist for a term to take part: its indices, and the axes that they may leave."""
+    """An element that must be in bounds for a term to count: its indices, and the axes on which they may not be."""
 
     indices: tuple[Expr, ...]
     axes: tuple[Axis, ...]
@@ -38,7 +38,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Share:
-    """A term of the gradient of `target`, for all values of `letters`; one per word where an attribute chooses."""
+    """A term of the gradient of `target`, for all values of `letters`; one per word if an attribute selects."""
 
     target: Read
     cases: Mapping[str, Sum]
@@ -49,7 +49,7 @@ class Share:
 
     @property
     def value(self) -> Sum:
-        """Of a share that no attribute chooses."""
+        """The value of a share without an attribute."""
         (only,) = self.cases.values()
         return only
 
@@ -85,10 +85,10 @@ class Statement:
 
 @dataclass
 class Gradient:
-    """The program of a gradient: forward steps that it does anew, its statements, and what has the gradient 0."""
+    """The program of a gradient: recomputed forward steps, its statements, and the inputs with the gradient 0."""
 
     of: tuple[str, ...]
-    outputs: tuple[str, ...]  # of the forward operation, whose gradients it takes
+    outputs: tuple[str, ...]  # outputs of the forward operation, whose gradients it takes
     parts: tuple[int, ...]
     statements: tuple[Statement, ...]
     kept: frozenset[str]  # outputs of the forward operation that it takes
@@ -96,7 +96,7 @@ class Gradient:
 
 
 def plain(found: Program, read: Read) -> tuple[str, ...] | None:
-    """The distinct letters that walk all of an array, one each axis; None where an index is anything else."""
+    """The distinct letters that walk all of an array, one per axis; None if an index is anything else."""
     letters = []
     for number, (axis, index) in enumerate(zip(found.arrays[read.tensor].axes, read.indices, strict=True)):
         if axis.kind == "ones" or (index == Number(0) and axis.extent == Number(1)):
@@ -113,6 +113,6 @@ def letters_of(tree: Expr, found: Program) -> frozenset[str]:
 
 
 def extent_of(found: Program, letter: str) -> Expr:
-    """How many values a letter has, as a number."""
+    """The number of values of a letter, as an expression."""
     axis = found.letters[letter]
     return expr.Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent

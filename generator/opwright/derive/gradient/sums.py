@@ -1,7 +1,7 @@
-"""What shares of a gradient add up to: values of a cell, and named sums where letters are added over.
+"""The sum of a gradient's shares: elementwise values, and named sums over letters.
 
-In: shares that all add to one array, cell by cell. Out: one `Sum` in the letters of that array; sums over other letters
-become statements, each made once. A factor that no such letter moves stands outside of the sum.
+In: shares that all add to one array, elementwise. Out: one `Sum` in the letters of that array; sums over other letters
+become statements, each written once. Factors that do not depend on these letters are moved out of the sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Sums:
         self.found, self.known, self.fresh, self.write = found, known, fresh, write
 
     def total(self, shares: Iterable[Share], name: str) -> Sum:
-        """What shares without words add to a cell; `name` is of the array, for sums that get a name of their own."""
+        """The sum of shares without words; `name` is that of the array, for sums that get a name of their own."""
         result: Sum = ()
         groups: dict[object, tuple[Share, Sum, Sum]] = {}
         for share in shares:
@@ -49,7 +49,7 @@ class Sums:
         return result
 
     def summed(self, term: Term, extra: frozenset[str], share: Share) -> Sum | None:
-        """The sum of a term over some letters where that is known: as it is, or with what was known computed again."""
+        """The known sum of a term over some letters: as written, or with known values expanded."""
         for one in ((term,), self.known.expanded((term,))):
             found = self.looked_up(one, extra, share) if len(one) == 1 else None
             if found is not None:
@@ -81,7 +81,7 @@ class Sums:
         return read
 
     def parted(self, term: Term, extra: frozenset[str], share: Share) -> tuple[Sum, Sum, Share]:
-        """What stands outside of the sum of a term over some letters, what is added up, and over which."""
+        """The factors outside the sum of a term over some letters, the summed part, and its letters."""
         outer = [Term(term.coefficient)]
         inner: list[Sum] = []
         for tree, power in term.factors:
@@ -105,7 +105,7 @@ class Sums:
         return (whole,), rest, replace(share, letters=share.letters - (extra - named))
 
     def chosen(self, tree: Call, extra: frozenset[str]) -> tuple[Term, Call]:
-        """A factor of a value that is chosen or 0, and the choice without it."""
+        """A factor of a choice between a value and 0, and the choice without it."""
         condition, value, other = tree.arguments
         terms = terms_of(value)
         if len(terms) != 1 or terms_of(other):

@@ -1,8 +1,8 @@
-"""Values of steps as sums of products, in which what cancels, cancels.
+"""Values of steps as sums of products, with cancellation.
 
-In: trees of values. Out: a `Sum`, a tuple of `Term`s: a coefficient, and factors with their powers. A factor is what is
-no product itself: an element, a symbol, a function, a sum in parentheses. Coefficients are exact fractions of what the
-spec writes. Nothing here knows what is differentiated.
+In: trees of values. Out: a `Sum`, a tuple of `Term`s: a coefficient, and factors with their powers. A factor is not a
+product itself: an element, a symbol, a function, a sum in parentheses. Coefficients are exact fractions of the
+spec's literals. Nothing here knows about differentiation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from fractions import Fraction
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 
-MOST_POWER = 4  # up to which powers of a factor are told apart from pow()
+MOST_POWER = 4  # powers of a factor up to this one are not written as pow()
 
 
 @dataclass(frozen=True)
 class Term:
-    """A product: its coefficient, and each factor with its power, in the order in which they were met."""
+    """A product: its coefficient, and each factor with its power, in order of occurrence."""
 
     coefficient: Fraction
     factors: tuple[tuple[Expr, int], ...] = ()
@@ -54,7 +54,7 @@ def is_constant(found: Sum) -> bool:
 
 
 def add(*sums: Iterable[Term]) -> Sum:
-    """The sum of sums: like terms are one, those that cancel are gone, choices by one condition are one choice."""
+    """The sum of sums: like terms are merged, cancelled ones removed, choices by the same condition merged."""
     found: dict[frozenset[tuple[Expr, int]], Term] = {}
     for term in (term for one in sums for term in one):
         before = found.get(term.key)
@@ -64,7 +64,7 @@ def add(*sums: Iterable[Term]) -> Sum:
 
 
 def _chosen(terms: list[Term]) -> Sum:
-    """Terms of which those that choose by one condition are one."""
+    """Terms with choices by the same condition merged."""
     for at, term in enumerate(terms):
         choice = _choice(term)
         for number in range(at + 1, len(terms)) if choice else ():
@@ -109,7 +109,7 @@ def _is_root(tree: Expr) -> bool:
 
 
 def product(a: Sum, b: Sum) -> Sum:
-    """The product; a sum of several terms stays together as one factor."""
+    """The product; a sum of several terms stays one factor."""
     if not a or not b:
         return ZERO
     for one, other in ((a, b), (b, a)):
@@ -128,7 +128,7 @@ def _inside(term: Term) -> Sum:
 
 
 def quotient(a: Sum, b: Sum) -> Sum:
-    """a / b, where b is not known to be 0."""
+    """a / b, for a b that is not known to be 0."""
     if not b:
         return product(a, factor(Number(0), -1))
     below = _single(b)
@@ -141,7 +141,7 @@ def _single(found: Sum) -> Term:
 
 
 def select(condition: Expr, a: Sum, b: Sum) -> Sum:
-    """A choice; what is chosen by the same condition inside of it is chosen already."""
+    """A choice; inner choices by the same condition are resolved."""
     a, b = _decided(a, condition, 1), _decided(b, condition, 2)
     inner = _choice(a[0]) if len(a) == 1 and not b else None
     if inner is not None and not inner[2] and inner[3] == ONE:
@@ -164,7 +164,7 @@ def _nodes(term: Term) -> Iterator[Expr]:
 
 
 def terms_of(tree: Expr) -> Sum:
-    """A value as a sum of products. What functions, conditions and integer operators take is left as it is."""
+    """A value as a sum of products. Arguments of functions, conditions and integer operators do not change."""
     if isinstance(tree, Number):
         return constant(tree.value) if math.isfinite(tree.value) else factor(tree)
     if isinstance(tree, Unary) and tree.op == "-":
@@ -199,7 +199,7 @@ def distributed(term: Term) -> Sum:
 
 
 def grouped(found: Sum) -> Expr:
-    """The value of a sum, with the factors that all its terms share in front of it."""
+    """The value of a sum, with common factors moved in front."""
     shared = dict(found[0].factors) if len(found) > 1 else {}
     for term in found[1:]:
         own = dict(term.factors)
@@ -214,7 +214,7 @@ def grouped(found: Sum) -> Expr:
 
 
 def tree_of(found: Sum) -> Expr:
-    """The value of a sum; positive terms first where one leads with a minus."""
+    """The value of a sum, with a positive term first if there is one."""
     if not found:
         return Number(0)
     ordered = sorted(found, key=lambda term: term.coefficient < 0)
@@ -251,7 +251,7 @@ def _negated(tree: Expr) -> Expr:
 
 
 def _literals(coefficient: Fraction) -> tuple[Number | None, Number | None]:
-    """A coefficient as a literal above and one below the line; None for 1."""
+    """A coefficient as literals of numerator and denominator; None for 1."""
     if coefficient == 1:
         return None, None
     if coefficient.denominator == 1:
@@ -280,7 +280,7 @@ def _chain(trees: list[Expr]) -> Expr:
 
 
 def replaced(tree: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
-    """A tree in which `visit` gives another for some subtrees, the outermost first; None leaves one as it is."""
+    """A tree with subtrees replaced by `visit`, the outermost first; None keeps a subtree."""
     found = visit(tree)
     if found is not None:
         return found
@@ -301,5 +301,5 @@ def renamed(tree: Expr, names: dict[str, Expr]) -> Expr:
 
 
 def mapped(found: Sum, visit: Callable[[Expr], Expr | None]) -> Sum:
-    """A sum in which `visit` gives other trees for some."""
+    """A sum with trees replaced by `visit`."""
     return terms_of(replaced(tree_of(found), visit))

@@ -1,4 +1,4 @@
-"""An operation of steps as the YAML of its spec, laid out as people write it.
+"""Prints an operation of steps as the YAML of its spec, in the usual layout.
 
 In: an operation whose entries are complete. Out: text that loads as the same operation.
 """
@@ -21,7 +21,7 @@ WORDS = ("true", "false", "yes", "no", "on", "off", "null")
 
 
 def text(op: Op, head: str = "") -> str:
-    """The YAML text of an operation; `head` is a comment in front."""
+    """The YAML text of an operation; `head` is a leading comment."""
     return "\n".join([*(f"# {line}" for line in head.splitlines()), *_lines(op)]) + "\n"
 
 
@@ -81,7 +81,7 @@ def _assignment(found: Assignment) -> str:
 
 
 def _map(value: Any) -> str:
-    """A mapping on one line, without what is unsaid."""
+    """A mapping on one line, without unset keys."""
     if isinstance(value, Node):
         keys = keys_of(type(value))
         empty = type(value)()
@@ -120,7 +120,7 @@ def _value(value: Any) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text as it is, or in quotes where YAML would read something else."""
+    """A plain text, or a quoted one if YAML would read it differently."""
     if PLAIN.fullmatch(text) and ": " not in text and text not in WORDS and not text.endswith((" ", ":")):
         return text
     return json.dumps(text, ensure_ascii=False)
