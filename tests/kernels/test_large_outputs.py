@@ -27,7 +27,8 @@ int main(void)
     const int64_t many = (4 << 20) / 512;
     printf("%c%c%c%c%c%c%c\\n", place(0, 1, 512, many), place(16, 1, 512, many), place(1, 1, 512, many),
         place(0, 1, 511, many), place(0, 1, 512, many - 1), place(0, 1, 1024, many), place(0, 2, 512, 1));
-    return (int)opwright_block(4 << 20, 1, 1, 4096) != 512 || (int)opwright_block(2 << 20, 1, 1, 4096) != 4096;
+    return (int)opwright_block(4 << 20, 1, 1, 4096, 0) != 512 || (int)opwright_block(2 << 20, 1, 1, 4096, 0) != 4096
+        || (int)opwright_block(4 << 20, 1, 1, 4096, (const char *)0 + 16) != 4096;
 }
 """
 

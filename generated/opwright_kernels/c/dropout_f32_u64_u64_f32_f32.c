@@ -111,7 +111,7 @@ static void dropout_f32_u64_u64_f32_f32_0_x(void *context_, int64_t part_)
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     int64_t table_0_[512];
     int64_t table_1_[512];

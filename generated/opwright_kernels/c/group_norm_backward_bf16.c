@@ -370,7 +370,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 512);
+    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 512, 0);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1107,7 +1107,7 @@ static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(X_inner_, N * X_rows_ * C, parts_, diff_src_X_step_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(X_inner_, N * X_rows_ * C, parts_, diff_src_X_step_ == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * X_rows_ * C * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1166,7 +1166,7 @@ static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, diff_src_C == 1 && X_cells_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, diff_src_C == 1 && X_cells_ == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1221,7 +1221,7 @@ static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t par
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 512, diff_gamma);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1255,7 +1255,7 @@ static void group_norm_backward_bf16_3_diff_beta_C_(void *context_, int64_t part
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 512, diff_beta);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -53,7 +53,7 @@ static void interpolate_backward_f32_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096);
+    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -234,7 +234,7 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -51,7 +51,7 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512, 0);
     const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -155,7 +155,7 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -420,7 +420,7 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     int64_t table_0_[512];
     int64_t table_1_[512];

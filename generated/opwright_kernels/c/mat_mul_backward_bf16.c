@@ -252,7 +252,7 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
     const int64_t weights_N_p1_ = sizes_->weights_N_p1_;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 512, 0);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -589,7 +589,7 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -664,7 +664,7 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -756,7 +756,7 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512, 0);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1015,7 +1015,7 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 512, 0);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1338,7 +1338,7 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512, diff_weights);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1421,7 +1421,7 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 512, diff_weights);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1494,7 +1494,7 @@ static void mat_mul_backward_bf16_5_n_p0_(void *context_, int64_t part_)
     float *const diff_bias_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_bias_sum__at);
     const int64_t diff_bias_N_p0_ = sizes_->diff_bias_N_p0_;
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : 512, diff_bias);
     const int64_t blocks_ = opwright_ceil_div(N_p0_, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -59,7 +59,7 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -141,7 +141,7 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -338,7 +338,7 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -404,7 +404,7 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512, diff_src);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -471,7 +471,7 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512, diff_slope);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -537,7 +537,7 @@ static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512, diff_slope);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

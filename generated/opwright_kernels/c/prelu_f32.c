@@ -55,7 +55,7 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -148,7 +148,7 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -86,7 +86,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

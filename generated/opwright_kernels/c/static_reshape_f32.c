@@ -29,7 +29,7 @@ static void static_reshape_f32_0_y(void *context_, int64_t part_)
     const int64_t dst_Y_step_ = sizes_->dst_Y[sizes_->Y_rank - 1];
     const int64_t Y_inner_ = sizes_->Y_extents[sizes_->Y_rank - 1];
     const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
-    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(Y_inner_, block_);
     const int64_t total_ = Y_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -47,14 +47,15 @@ static inline int opwright_streams(int64_t bytes)
 }
 
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts,
-// and where cells of 4 bytes would be stored past the caches.
-static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most)
+// and where cells of 4 bytes would be stored past the caches, to an output that begins at a cache line.
+static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most, const void *output)
 {
     if (along < 64) {
         return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
     }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
-    const int64_t room = opwright_streams(4 * along * others) ? opwright_min(most, OPWRIGHT_ROOM) : most;
+    const int past = opwright_streams(4 * along * others) && (uintptr_t)output % 64 == 0;
+    const int64_t room = past ? opwright_min(most, OPWRIGHT_ROOM) : most;
     const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, room), 64)), 1);
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }

@@ -156,13 +156,19 @@ class Lowering(Loops):
             most = self.most_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), most)))
+                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), most, self.stored())))
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
             elif self.laned_rows:
                 self.constant("block_", most)
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
+
+    def stored(self) -> Expr:
+        """The output that a phase stores, whose place says whether it goes past the caches; 0 where it stores none."""
+        names = [part.target.tensor for part in self.phase.parts]
+        outputs = [name for name in names if self.program.arrays[name].role != "between"]
+        return Name(outputs[0]) if outputs else ZERO
 
     def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
         """Names with their values as functions of the task's number; slowest first."""
