@@ -156,7 +156,9 @@ class Lowering(Loops):
             most = self.most_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), most, self.stored())))
+                block = self.constant(
+                    "block_", Call("opwright_block", (along, others, Name("parts_"), most, self.stored()))
+                )
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
