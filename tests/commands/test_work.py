@@ -83,7 +83,10 @@ def test_an_edit_of_prose_makes_no_view_of_c_anew(made: Counter[str], monkeypatc
         return footprint.taken(path, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(impact, "taken", noted)
-    edit = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
+    edit = (
+        "summary: The gradient of Convolution with respect to its src",
+        "summary: A gradient of Convolution with respect to its src",
+    )
     found = reviewing.reviewed(SPECS, reviewing.edited(SPECS, "conv_transpose.yaml", edit))
     assert found.impact.observed.files == {"docs/API.md", "docs/conv_transpose.md"}
     assert found.impact.observed.files <= {*asked}

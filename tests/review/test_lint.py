@@ -78,6 +78,7 @@ def test_types_and_ranks_that_only_one_of_two_tied_operations_takes_are_noted():
     notes = [note for note in lint(load_texts(texts)) if note.ops == ("ConvTransposeBackwardData",)]
     assert {note.rule for note in notes} == {"lint-relation-uneven"}
     said = {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
+    said.add("ConvTransposeBackwardWeights has src f16 diff_dst f16 diff_weights f16")
     assert {note.said for note in notes} == said
     texts = reviewing.edited(SPECS, BACK, ("max: 3}", "max: 2}"))
     assert any("has 1 to 3 spatial axes" in note.said for note in lint(load_texts(texts)))

@@ -17,7 +17,10 @@ LIBRARY = load_texts(SPECS)
 LOCK = locked(LIBRARY, Lock())
 INIT = ("  init: 0\n", "  init: 1\n")
 REVISION = ("revision: 1", "revision: 2")
-DOCS = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
+DOCS = (
+    "summary: The gradient of Convolution with respect to its src",
+    "summary: A gradient of Convolution with respect to its src",
+)
 MEANING = reviewing.edited(SPECS, OP, INIT)
 
 

@@ -6,7 +6,10 @@ from . import reviewing
 
 OP = "conv_transpose.yaml"
 SPECS = reviewing.by_semantics(OP)
-DOCS = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
+DOCS = (
+    "summary: The gradient of Convolution with respect to its src",
+    "summary: A gradient of Convolution with respect to its src",
+)
 SAME_LOWER = ("same_lower: ceil(T / 2)", "same_lower: floor(T / 2)")
 FUNCTIONS = (
     "conv_transpose", "conv_transpose_backward_data", "conv_transpose_backward_weights",

@@ -32,7 +32,10 @@ static const int width_{{ loop.index }} = {{ lane.width }};
 {% endfor %}
 """
 INIT = ("  init: 0\n", "  init: 1\n")
-PROSE = ("summary: The gradient of Convolution in its src", "summary: A gradient of Convolution in its src")
+PROSE = (
+    "summary: The gradient of Convolution with respect to its src",
+    "summary: A gradient of Convolution with respect to its src",
+)
 
 
 @dataclass(frozen=True)
