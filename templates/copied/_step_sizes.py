@@ -169,7 +169,8 @@ class Sizes:
             begins[name] = private, end[private]
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
             number = 0 if name in unstored else number
-            itemsize = DTYPES[self.info(name).dtype].itemsize if self.info(name).dtype else self.itemsize
+            dtype = next((info.dtype for info in self.infos if info.name == name), "")
+            itemsize = DTYPES[dtype].itemsize if dtype else self.itemsize
             end[private] += -(-number * itemsize // LINE) * LINE
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)

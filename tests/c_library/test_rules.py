@@ -169,7 +169,7 @@ def test_operations_that_a_header_cannot_name_are_refused(library: Library, proj
     env = render.environment(project.templates)
     relu_ = next(op for op in library.ops if op.function == "relu")
     for name in ("shape", "tensor"):
-        with pytest.raises(SpecInvalid, match=f"opwright_{name} has another meaning"):
+        with pytest.raises(SpecInvalid, match=f"opwright_{name} is another name"):
             c_interface.interface(replace(relu_, function_=name), library, env)
 
 

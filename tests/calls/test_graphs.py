@@ -260,8 +260,8 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
         (put("id", 1), "$.graph[0].inputs[1].id: 1 is the id of another input of another shape or type"),
         (put("shape", [1, 5, 6, 3], "outputs"), "$.graph[0].outputs[0].shape: [1, 5, 6, 3], but the spec of "
          "Convolution gives [1, 5, 6, 2]"),
-        (put("stride", [60, 12, 1, 1], "outputs"), "$.graph[0].outputs[0].stride: with [60, 12, 1, 1] cells of the "
-         "output share memory"),
+        (put("stride", [60, 12, 1, 1], "outputs"), "$.graph[0].outputs[0].stride: with strides [60, 12, 1, 1], "
+         "elements of the output share memory"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_graph_is_said_with_its_path(

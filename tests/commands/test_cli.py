@@ -80,7 +80,7 @@ def test_explain_takes_a_call_as_text(opwright: Command) -> None:
     code, out, _ = opwright("explain", CALL)
     assert code == 0
     assert out.startswith("ConvTranspose -> float32[1, 4, 4, 8]\nkernel: conv_transpose_f32_nxc_xoi_dense_")
-    assert re.search(r"padding in front \(PB\) = \[1, 1\]   spec/onednn_graph/_common.yaml:\d+", out)
+    assert re.search(r"leading padding \(PB\) = \[1, 1\]   spec/onednn_graph/_common.yaml:\d+", out)
 
 
 def test_explain_prints_how_an_operation_may_be_split(opwright: Command) -> None:

@@ -189,7 +189,7 @@ def test_only_the_inputs_that_are_asked_for_have_a_gradient() -> None:
     assert backward.op == "MatMulBackwardWeights"
     assert [tensor.name for tensor in backward.outputs] == ["diff_weights"]
     assert "--of weights" in text
-    with pytest.raises(Underivable, match="'axis' is no input"):
+    with pytest.raises(Underivable, match="'axis' is not an input"):
         gradient_text(loaded(TEXTS["soft_max"]), ["axis"])
 
 

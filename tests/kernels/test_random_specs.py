@@ -26,10 +26,11 @@ CALLS = 12
 STEPS = Path(__file__).parents[1] / "data" / "steps"
 KINDS = {"dims": "Dim", "attributes": "Attribute", "inputs": "Tensor", "outputs": "Tensor"}
 ONLY_OF_STEPS = {f"{KINDS[place]}.{key}" for place, keys in OF_STEPS.items() for key in keys}
-# Names that calls and pages have, ties of gradients and to PyTorch, and what loading rewrites have tests and specs of
+# Names that calls and pages have, ties of gradients, to PyTorch and to ONNX, and what loading rewrites have tests and specs of
 # their own.
-ELSEWHERE = {"Op.function", "Op.torch", "Attribute.page_name", "Relation.gradient_of", "Tensor.packed"}
+ELSEWHERE = {"Op.function", "Op.torch", "Op.onnx", "Attribute.page_name", "Relation.gradient_of", "Tensor.packed"}
 ELSEWHERE |= {f"Aten.{field.name}" for field in dataclasses.fields(model.Aten) if field.metadata}
+ELSEWHERE |= {f"Onnx.{field.name}" for field in dataclasses.fields(model.Onnx) if field.metadata}
 ONLY_OF_STEPS |= {"Semantics.steps"} | {
     f"Step.{field.name.rstrip('_')}" for field in dataclasses.fields(model.Step) if field.metadata
 }

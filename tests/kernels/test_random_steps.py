@@ -39,8 +39,8 @@ OF_REDUCE = {
 OF_REDUCE |= {"Tensor.arrangements", "Tensor.view", "Tensor.shape_of", "Tensor.parameter"}
 REWRITTEN = {"Tensor.packed"}  # when a spec is loaded: test_packed.py
 OF_GRADIENTS = {"Relation.adjoint", "Relation.in", "Relation.gradient", "Relation.of", "Relation.gradient_of"}
-OF_GRADIENTS |= {"Op.torch"}
-KINDS_OF_REDUCE = ("Aten", "GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")
+OF_GRADIENTS |= {"Op.torch", "Op.onnx"}
+KINDS_OF_REDUCE = ("Aten", "Onnx", "GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np
 def test_explain_tells_pads_shapes_kernel_and_the_line_of_the_spec_behind_each() -> None:
     told = ok.explain("ConvTranspose", SRC, WEIGHTS, BIAS, auto_pad="same_upper", threads=2, **LISTS)
     assert (told.op, told.shape, told.dtype) == ("ConvTranspose", (2, 8, 10, 4), "float32")
-    assert told.values["padding in front"] == (0, 0)
+    assert told.values["leading padding"] == (0, 0)
     assert told.values["padding behind"] == (1, 1)
     assert (told.values["in_channels"], told.values["out_channels"]) == (6, 4)
     assert told.values["dst_spatial"] == (8, 10)

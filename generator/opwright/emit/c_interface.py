@@ -110,7 +110,8 @@ class Interface:
 
     @property
     def integers(self) -> str:
-        return "true" if any(array.dtype for array in self.wrapper.arrays if array.role == "between") else "false"
+        arrays = getattr(self.wrapper, "arrays", ())  # operations of one `reduce` have none between steps
+        return "true" if any(array.dtype for array in arrays if array.role == "between") else "false"
 
     @property
     def accumulate(self) -> tuple[str, ...]:
