@@ -36,6 +36,7 @@ STEPPED = [
 # Inputs of f32 in which no operation computes a gradient: of derivative 0, of whole numbers, or said by an attribute.
 WITHOUT = {
     "batch_norm_forward_training": {"mean", "variance"},
+    "dropout": {"src", "seed", "offset", "probability"},
     "dequantize": {"src"},
     "dynamic_dequantize": {"src", "scales", "zps"},
     "dynamic_quantize": {"src", "scales", "zps"},
