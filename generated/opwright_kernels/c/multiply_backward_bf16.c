@@ -113,8 +113,6 @@ static void multiply_backward_bf16_0_x_p3_(void *context_, int64_t part_)
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                 diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
             }
@@ -392,8 +390,6 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                 diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
             }
@@ -548,8 +544,6 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
             }
         }
         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                 diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
             }

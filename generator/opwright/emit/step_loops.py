@@ -77,10 +77,11 @@ class Loops(Elements):
         """Loops around a body, the first outermost, each with the offsets of the row that it walks."""
         made = tuple(body)
         for loop in reversed(loops):
+            wanted = nodes.names_of(made)
             begins = [
                 found
                 for found in self.task.values()
-                if loop.name == f"{letter_of(found)}_row_" and loop.letter not in self.phase.own
+                if loop.name == f"{letter_of(found)}_row_" and loop.letter not in self.phase.own and found.name in wanted
             ]
             tests = bounds.tests.get(loop.name)
             if tests:
