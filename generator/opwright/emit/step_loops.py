@@ -81,7 +81,9 @@ class Loops(Elements):
             begins = [
                 found
                 for found in self.task.values()
-                if loop.name == f"{letter_of(found)}_row_" and loop.letter not in self.phase.own and found.name in wanted
+                if loop.name == f"{letter_of(found)}_row_"
+                and loop.letter not in self.phase.own
+                and found.name in wanted
             ]
             tests = bounds.tests.get(loop.name)
             if tests:
