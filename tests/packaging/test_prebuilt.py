@@ -117,7 +117,7 @@ def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: 
     ("options", "said"),
     [
         (["--name", "class"], "--name: 'class' cannot be imported"),
-        (["--version", "one"], "--version: 'one' is no version"),
+        (["--version", "one"], "--version: 'one' is not a version"),
         (["no_such_operation"], "there is no operation 'no_such_operation'"),
     ],
 )
