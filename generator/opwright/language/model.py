@@ -91,7 +91,7 @@ class GroupClass(Node):
 
 @dataclass(frozen=True)
 class Step(Node):
-    """An assignment over all values of its letters, complete before the next begins. A bare text stands for its `do`."""
+    """An assignment over all values of its letters, complete before the next one. A bare text stands for its `do`."""
 
     shorthand = "do"
     do: Assignment | None = key(Statement(tuple(ASSIGNMENTS)), "the assignment")
