@@ -154,7 +154,7 @@ def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(
     code, out, _ = run(capsys, package / "py.typed", "--output", package)
     assert code == 2
     assert (
-        out.splitlines()[-1] == "py.typed on disk is hand-edited; shown is the file that `opwright generate` makes it"
+        out.splitlines()[-1] == "py.typed on disk is hand-edited; shown is the file that `opwright generate` generates"
     )
     (package / "MANIFEST.json").unlink()
     assert "py.typed on disk is stale;" in run(capsys, package / "py.typed", "--output", package)[1]
