@@ -14,8 +14,8 @@ from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.review import compare
+from opwright.review.edit import Edit
 from opwright.review.rules import RULES
-from opwright.review.walk import Edit
 from support import mutants, pairs, reviewing, spots, structure_edits
 
 OP = f"{reviewing.FOLDER}/conv_transpose.yaml"

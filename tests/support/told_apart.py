@@ -14,12 +14,12 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
 from opwright.project import find
 from opwright.review import compare
+from opwright.review.edit import Edit
 from opwright.review.execute import disagreement, execute
 from opwright.review.readings import Reading, Sides, values_of
 from opwright.review.rules import RULES
 from opwright.review.search import Found, place_of, search
 from opwright.review.tree import said
-from opwright.review.walk import Edit
 from opwright.review.witness import BREAKS, MIN_TRIES, claimed
 
 from .step_calls import StepCaller

@@ -1,27 +1,21 @@
 """What an edit does to programs that call the exported C library: members of the structs of calls, and names.
 
-In: two libraries. Out: edits that follow from edits of specs. A program in source finds members by their names (API); a
-compiled one by their places (ABI).
+In: the operations that changed. Out: edits that follow from edits of specs. A program in source finds members by their
+names (API); a compiled one by their places (ABI).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..emit import c_interface
-from ..language.library import Library
 from ..language.model import Op
-from .tree import exact
-from .walk import Edit
+from .edit import Edit
 
 
-def edits(before: Library, after: Library) -> Iterator[Edit]:
-    """An edit for each operation of both sides whose C function or struct differs: of the API, or of the ABI alone."""
-    olds = {op.op: op for op in before.ops}
-    for op in after.ops:
-        old = olds.get(op.op)
-        if old is None or exact(old) == exact(op):
-            continue
+def edits(changed: Iterable[tuple[Op, Op]]) -> Iterator[Edit]:
+    """An edit for each operation whose C function or struct differs: of the API, or of the ABI alone."""
+    for old, op in changed:
         was, now = _members(old), _members(op)
         gone = [member for member in was if member not in now]
         if old.function != op.function:

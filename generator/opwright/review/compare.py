@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from ..emit.reference import cited_pages
 from ..language.library import Library, Page
 from ..language.model import Op
+from .edit import Edit, Pages
 from .tree import exact, rename, said
-from .walk import Edit, Pages, Walk
+from .walk import Walk
 
 
 def edits(before: Library, after: Library) -> tuple[Edit, ...]:

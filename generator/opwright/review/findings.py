@@ -22,12 +22,12 @@ from ..language.model import Op
 from ..language.source import Mark
 from ..project import Project
 from . import c_calls, compare, impact, lint, records, splits
+from .edit import Edit, changed
 from .evidence import Value, Witness
 from .impact import Impact, Moved
 from .rules import RULES, SEVERITIES, SEVERITY, Rule
 from .sides import Side
 from .waivers import Waivers, expired
-from .walk import Edit
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ def review(project: Project, base: Side, head: Side, today: datetime.date) -> Re
     reproduce = f"opwright diff {base.name} {head.name if head.name != 'the working tree' else ''}".rstrip()
     found = _gathered(edits, effect, waivers, reproduce)
     found += _declared(after, effect, waivers, reproduce)
-    found += _split(before, after, waivers, reproduce)
-    c_edits = c_calls.edits(before, after)
-    found += [_finding(RULES[edit.rule], (edit.op,), edit, Moved(), waivers, reproduce) for edit in c_edits]
+    found += _following(before, after, waivers, reproduce)
     found += [_noted(note, waivers, reproduce) for note in lint.lint(after)]
     found += [_alone("impact-unpredicted", text, waivers, reproduce) for text in effect.unpredicted]
     found = _waived(found, waivers, today, reproduce)
@@ -132,13 +130,16 @@ def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) 
     return [_finding(RULES[edit.rule], ops, edit, Moved(headers), waivers, reproduce)]
 
 
-def _split(before: Library, after: Library, waivers: Waivers, reproduce: str) -> list[Finding]:
-    """What follows for the ways in which operations may be split; the pages of these operations show it."""
-    functions = {op.op: op.function for op in after.ops}
+def _following(before: Library, after: Library, waivers: Waivers, reproduce: str) -> list[Finding]:
+    """What follows for ways to split operations, which their pages show, and for programs that call them in C."""
+    pairs = [*changed(before, after)]
+    functions = {op.op: op.function for _, op in pairs}
     found = []
-    for edit in splits.edits(before, after):
+    for edit in splits.edits(pairs):
         moved = Moved(frozenset({"SHARDING.json", f"docs/{functions[edit.op]}.md"}))
         found.append(_finding(RULES[edit.rule], (edit.op,), edit, moved, waivers, reproduce))
+    for edit in c_calls.edits(pairs):
+        found.append(_finding(RULES[edit.rule], (edit.op,), edit, Moved(), waivers, reproduce))
     return found
 
 

@@ -39,9 +39,9 @@ from ..language.source import INCONSISTENT
 from ..project import Project
 from ..trace.footprint import Attributes, Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record
+from .edit import Edit
 from .rules import KERNELS, RULES
 from .tree import exact
-from .walk import Edit
 
 UNCOMPARED = ("PROVENANCE.json", "SHARDING.json", "MANIFEST.json", "py.typed")
 # The folder of the spec, in the first line of a page.

@@ -20,7 +20,7 @@ from ..language.model import Attribute, Op
 from ..language.types import formulas, symbol_of
 from ..oracle.extents import Facts
 from ..oracle.sample import Setting
-from .walk import Edit
+from .edit import Edit
 
 LARGEST = 2**16  # the maximum extent that constants of a spec put into a call
 LONGER = 0.15  # how often a list gets one more entry

@@ -14,8 +14,8 @@ import numpy as np
 from ..calls.call_text import CallText
 from ..language.model import Op
 from ..language.source import INCONSISTENT
+from .edit import Edit
 from .readings import Difference, Reading, Sides
-from .walk import Edit
 
 S = TypeVar("S")
 

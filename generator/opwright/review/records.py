@@ -14,9 +14,9 @@ from ..language.hashing import digest
 from ..language.library import Library
 from ..language.schema import place
 from ..language.source import Mark, SpecInvalid
+from .edit import Edit
 from .sides import Side, SideInvalid
 from .waivers import HASH, Lock, Waivers, read_lock, read_waivers
-from .walk import Edit
 
 LOCK, WAIVERS = "LOCK.yaml", "waivers.yaml"
 TOOLS = {"templates": "template-files-changed", "generator": "generator-code-changed"}

@@ -24,12 +24,12 @@ from ..language.source import INCONSISTENT
 from ..oracle import sample
 from ..oracle.extents import each
 from ..oracle.sample import Setting
+from .edit import Edit
 from .knobs import knobs_of, levels, named, repaired
 from .places import Place
 from .readings import Difference, Reading, Sides
 from .shrink import simpler, smallest
 from .step_places import StepPlace, step_settings
-from .walk import Edit
 
 CELLS = 2**22  # rank limit of each tensor of a call, as in packages
 PLAIN = 40  # the sum of sizes above which all sizes of a call shrink at once

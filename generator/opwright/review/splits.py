@@ -1,28 +1,23 @@
 """What an edit does to the ways in which operations may be split: those that came, went or changed.
 
-In: two libraries. Out: edits that follow from edits of specs. A way is known by the role of its size, not by letters.
+In: the operations that changed. Out: edits that follow from edits of specs. A way is known by the role of its size, not
+by letters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..derive.splitting.split import WHOLE, Split
 from ..derive.splitting.table import table
 from ..emit.split_prose import sentence
-from ..language.library import Library
 from ..language.model import Op
-from .tree import exact
-from .walk import Edit
+from .edit import Edit
 
 
-def edits(before: Library, after: Library) -> Iterator[Edit]:
+def edits(changed: Iterable[tuple[Op, Op]]) -> Iterator[Edit]:
     """An edit for each way of an operation that both sides have and that may no longer be gone, or that is new."""
-    olds = {op.op: op for op in before.ops}
-    for op in after.ops:
-        old = olds.get(op.op)
-        if old is None or exact(old) == exact(op):
-            continue
+    for old, op in changed:
         was, now = _ways(old), _ways(op)
         for role in dict.fromkeys([*was, *now]):
             yield from _edits(old, op, role, was.get(role, {}), now.get(role, {}))

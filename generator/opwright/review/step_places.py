@@ -24,8 +24,8 @@ from ..oracle.sample import Arguments
 from ..oracle.sample_steps import StepSetting, arguments, placing, samples, settings
 from ..oracle.validate import NUMPY
 from ..oracle.validate_steps import validate_steps
+from .edit import Edit
 from .places import Place
-from .walk import Edit
 
 CELLS = 2**20  # rank limit of each tensor of a call
 LARGEST = 2**12  # the maximum number that constants of a spec put into a call

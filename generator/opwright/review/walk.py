@@ -9,40 +9,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ..language.library import Page
 from ..language.model import Attribute, Dim, Op, Tensor
 from ..language.renaming import rename_axis
 from ..language.schema import Node
-from ..language.source import Mark
 from ..language.types import symbol_of
 from . import carry
+from .edit import Edit
 from .equality import Equality
 from .fields import FIELDS, INNER, LEAVES, MANY, REPLACED, VALUES, Classify, Many, kind_of, plain, rule_of, stem_of
 from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, said
-
-Pages = Mapping[str, Page]
-
-
-def _as_listed(pages: Pages) -> Pages:
-    return pages
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One difference. `make` applies it to an operation (None if there is none), `pages` to the documents."""
-
-    rule: str
-    op: str
-    path: str
-    was: str
-    now: str
-    old: Mark | None
-    new: Mark | None
-    make: Callable[[Op | None], Op | None]
-    pages: Callable[[Pages], Pages] = _as_listed
 
 
 class Walk:
