@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ..language.model import Onnx, Op
 from ..language.schema import place
 from ..language.source import Problem, unknown
-from .rules import repeated
+from .rules import repeated, stated
 
 
 def onnx_nodes(op: Op) -> Iterator[Problem]:
@@ -20,22 +20,14 @@ def onnx_nodes(op: Op) -> Iterator[Problem]:
 
 
 def _entry(op: Op, entry: Onnx) -> Iterator[Problem]:
-    inputs = {tensor.parameter or tensor.name: tensor for tensor in op.inputs}
-    attributes = {attribute.name or "": attribute for attribute in op.attributes}
+    yield from stated(op, entry, "onnx-argument")
     outputs = [tensor.name for tensor in op.outputs]
-    for name in entry.arguments:
-        yield from unknown(name, [*inputs, *attributes], place(name, entry.at), "onnx-argument", "input or attribute")
-    for name in entry.words:
-        yield from unknown(name, attributes, place(name, entry.at), "onnx-argument", "attribute")
-        if name in entry.arguments:
-            message = f"'{name}' is given a word and an argument; keep one of them"
-            yield Problem(place(name, entry.at), "onnx-argument", message)
     for name in entry.gives:
         yield from unknown(name, outputs, place(name, entry.at), "onnx-output", "output")
     if entry.until is not None and entry.until < entry.since:
         yield Problem(entry.at, "onnx-opset", f"it holds until opset {entry.until}, which is before {entry.since}")
-    needed = [name for name, tensor in inputs.items() if not tensor.optional and tensor.when is None]
-    needed += [name for name, attribute in attributes.items() if attribute.required]
+    needed = [t.parameter or t.name for t in op.inputs if not t.optional and t.when is None]
+    needed += [attribute.name or "" for attribute in op.attributes if attribute.required]
     missing = [name for name in needed if name not in entry.arguments and name not in entry.words]
     if missing:
         message = f"the entry for {entry.node} does not say where {', '.join(missing)} come from"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ..language.model import Op, Relation
-from ..language.source import Mark, Problem
+from ..language.model import Aten, Onnx, Op, Relation
+from ..language.schema import place
+from ..language.source import Mark, Problem, unknown
 
 KINDS = ("equals", "adjoint", "gradient", "gradient_of")  # of relations
 
@@ -24,6 +25,19 @@ def incomplete(item: object, keys: Iterable[str], at: Mark, rule: str, what: str
     missing = [key for key in keys if getattr(item, key) in (None, "")]
     if missing:
         yield Problem(at, rule, f"this {what} lacks {', '.join(missing)}; give it here or in _common.yaml")
+
+
+def stated(op: Op, entry: Aten | Onnx, rule: str) -> Iterator[Problem]:
+    """What an entry gives inputs and attributes of the operation: names that there are, and none of them twice."""
+    attributes = [attribute.name or "" for attribute in op.attributes]
+    names = [*(tensor.parameter or tensor.name for tensor in op.inputs), *attributes]
+    for name in entry.arguments:
+        yield from unknown(name, names, place(name, entry.at), rule, "input or attribute")
+    for name in entry.words:
+        yield from unknown(name, attributes, place(name, entry.at), rule, "attribute")
+        if name in entry.arguments:
+            message = f"'{name}' has both a constant and an argument; keep one of them"
+            yield Problem(place(name, entry.at), rule, message)
 
 
 def kind_of_relation(relation: Relation) -> tuple[str, str]:
