@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -137,6 +138,7 @@ class Model:
                 _fits(one, found[one.name], symbols)
         return found
 
+    @cached_property
     def nested(self) -> list[type[OpRun]]:
         """The kinds of nodes that run here inside the bodies of loops and branches, too."""
         opset = self.opsets.get("", 0)
@@ -177,22 +179,25 @@ class _Node:
                 onnx.helper.make_graph([self.proto], "node", inputs, outputs),
                 opset_imports=[onnx.helper.make_opsetid(*one) for one in self.model.opsets.items()],
             )
-            self._evaluators[key] = ReferenceEvaluator(model, new_ops=self.model.nested() if self.nests else None)
+            self._evaluators[key] = ReferenceEvaluator(model, new_ops=self.model.nested if self.nests else None)
         return self._evaluators[key]
 
 
 def _nested(op_type: str, model: Model) -> type[OpRun]:
     """A kind of node as ONNX's evaluator takes it, which runs as nodes of the graph do."""
 
+    def made(self: Any, proto: onnx.NodeProto, params: dict[str, Any]) -> None:
+        OpRun.__init__(self, proto, params)
+        self.inner = _Node(proto, model)
+
     def run(self: Any, *values: Any, **_: Any) -> tuple[Any, ...]:
-        node = _Node(self.onnx_node, model)
-        started = time.perf_counter()
+        node, started = self.inner, time.perf_counter()
         found, function, why = node.run(dict(zip(self.onnx_node.input, values)))
         model._ran.append(Ran(node.name, op_type, function, why, time.perf_counter() - started))
         return tuple(found)
 
     schema = onnx.defs.get_schema(op_type, model.opsets[""], "")
-    return type(op_type, (OpRun,), {"op_domain": "", "op_schema": schema, "_run": run})
+    return type(op_type, (OpRun,), {"__init__": made, "op_domain": "", "op_schema": schema, "_run": run})
 
 
 def _checked(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Entry:
     ignores: list[str]
     gives: list[int]
 
-    @property
+    @cached_property
     def terms(self) -> list[Term]:
         operands = [*self.inputs, *self.attributes]
         wanted = [term for condition in self.when for term in condition if isinstance(term, list)]
