@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -24,6 +25,20 @@ def console() -> Console:
 def say(out: Console, text: str = "") -> None:
     """Print a line verbatim: no markup, no wrapping."""
     out.print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def bar(out: Console | None, title: str, *, transient: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A callback for each step of a total: it moves a bar on a terminal, and does nothing elsewhere."""
+    if out is None or not out.is_terminal:
+        yield lambda name, done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=out, transient=transient) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda name, done, total: shown.update(task, completed=done, total=total, description=name)
 
 
 def table(out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

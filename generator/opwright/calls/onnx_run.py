@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..console import say, table
+from ..console import bar, say, table
 from ..errors import Failed, UsageError
 from ..oracle.witness import Array
 from .graph_run import VALUES
@@ -27,17 +26,6 @@ from .package import refusals
 
 NEAR = 1e-3  # how far f32 results may be from the reference's, of the largest magnitude in an output; f16 ten times
 MOST = 2**28  # cells of an input that is drawn
-
-
-@dataclass(frozen=True)
-class RanNode:
-    """A node of the model: where it ran, why not here, and for how long."""
-
-    name: str
-    op_type: str
-    function: str
-    why: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -51,10 +39,13 @@ class Checked:
 
 @dataclass(frozen=True)
 class RanModel:
-    """What was run, and what the reference says of it; `checked` is empty unless that was asked for."""
+    """What was run, and what the reference says of it; `checked` is empty unless that was asked for.
+
+    `nodes` are the package's records of them: `Ran` of its module `onnx`.
+    """
 
     inputs: Mapping[str, str]
-    nodes: tuple[RanNode, ...]
+    nodes: tuple[Any, ...]
     outputs: Mapping[str, Array]
     checked: tuple[Checked, ...]
 
@@ -94,11 +85,11 @@ def run(
     with _refused(integration, path), refusals(package):
         model = integration.load(path, threads=threads)
         arrays, origins = _arrays(model, inputs)
-        with _progress(console) as step:
-            model.run(arrays, progress=step)
+        with bar(console, "running", transient=True) as moved:
+            model.run(arrays, progress=lambda done, total, ran: moved(ran.op_type, done, total))
         outputs = dict(zip(model.outputs, model.run(arrays), strict=True))
     checked = tuple(_checked(model.model, arrays, outputs, path)) if check else ()
-    return RanModel(origins, tuple(RanNode(**asdict(ran)) for ran in model.report.nodes), outputs, checked)
+    return RanModel(origins, model.report.nodes, outputs, checked)
 
 
 def _integration(package: Any) -> Any:
@@ -177,18 +168,6 @@ def _compared(name: str, found: Any, wanted: Any) -> Checked:
     scale = np.abs(theirs[finite]).max(initial=0.0) or 1.0
     difference = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0) / scale)
     return Checked(name, difference, difference <= near)
-
-
-@contextmanager
-def _progress(console: Console | None) -> Any:
-    """What is to be told of each node; nothing outside a terminal, where the table says it at the end."""
-    if console is None or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("running"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, ran: bar.update(task, completed=done, total=total, description=ran.op_type)
 
 
 def show(ran: RanModel, out: Console) -> None:

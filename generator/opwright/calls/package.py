@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..console import say
+from ..console import bar, say
 from ..errors import Failed, UsageError
 from ..language.dtypes import DTYPES
 from ..language.source import suggestion
@@ -82,11 +81,5 @@ def _progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     if not console.is_terminal:
         yield lambda name, done, total: say(console, f"[{done}/{total}] {name}")
         return
-    columns = (TextColumn("building"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=console) as bar:
-        task = bar.add_task("", total=None)
-
-        def told(name: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=name.rpartition(": ")[2])
-
-        yield told
+    with bar(console, "building") as moved:
+        yield lambda name, done, total: moved(name.rpartition(": ")[2], done, total)
