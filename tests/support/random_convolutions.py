@@ -35,22 +35,34 @@ def index(move: tuple[str, str, int, int, int]) -> str:
     )
 
 
-def draw(rng: Rng, op: str, solved: str) -> Drawn:
-    """Of one to three axes, with or without images, groups and channels, each tensor's axes in any order."""
-    count = int(rng.choice([1, 2, 2, 3]))
+def moves_of(rng: Rng, count: int) -> dict[str, tuple[str, str, int, int, int]]:
+    """Strides, dilations and offsets of `count` spatial axes."""
     moves = {}
     for n in range(count):
         stride, dilation = int(rng.choice([1, 1, 2, 3])), int(rng.choice([1, 1, 2, -1]))
         moves["xyz"[n]] = ("opq"[n], "klm"[n], stride, dilation, int(rng.integers(-3, 2)))
+    return moves
+
+
+def axes_of(rng: Rng, count: int) -> dict[str, str]:
+    """The letters of each tensor: images, groups and channels where the draw has them, its spatial axes together."""
     images, groups, small, big = (letter if rng.random() < p else "" for letter, p in zip("ngab", (0.8, 0.4, 0.8, 0.8)))
     space = {"small": "opq"[:count], "weights": "klm"[:count], "big": "xyz"[:count]}
-    kept = {"small": images + groups + small, "weights": groups + small + big, "big": images + groups + big}
+    channels_of = {"small": images + groups + small, "weights": groups + small + big, "big": images + groups + big}
     axes = {}
     for side in SOLVED:
-        channels = [*kept[side]]
+        channels = [*channels_of[side]]
         rng.shuffle(channels)
         place = int(rng.integers(len(channels) + 1))
         axes[side] = "".join((*channels[:place], *space[side], *channels[place:]))
+    return axes
+
+
+def draw(rng: Rng, op: str, solved: str) -> Drawn:
+    """Of one to three axes, with or without images, groups and channels, each tensor's axes in any order."""
+    count = int(rng.choice([1, 2, 2, 3]))
+    moves = moves_of(rng, count)
+    axes = axes_of(rng, count)
     finished = solved != "big" and bool(rng.integers(2))
     inputs = [side for side in SOLVED if side != solved]
     letters = {*"".join(axes.values())}
