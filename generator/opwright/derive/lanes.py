@@ -11,18 +11,20 @@ from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
 from ..language.types import is_places
+from .contraction import contraction
 from .program import Part, Program
 
 MAX_LANES = 3  # letters among which a call chooses
 
 
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
-    """The letters that may be contiguous in memory: those that walk a last axis of a tensor."""
+    """The letters that may be contiguous in memory: those that walk a last axis of a tensor or of contracted sums."""
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
+    sums = {other.target.tensor for other in found.parts if other not in parts and contraction(found, other)}
     walked: dict[str, None] = {}
     for part in parts:
         for read in (part.target, *part.reads):
-            for number in _last_axes(op, found, read.tensor):
+            for number in [len(read.indices) - 1] if read.tensor in sums else _last_axes(op, found, read.tensor):
                 letter = found.walks(read.tensor, number, read.indices[number])
                 walked |= dict.fromkeys([letter] if letter else [])
     return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]

@@ -19,9 +19,10 @@ from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
-from .contraction import Contraction, contraction, paired
+from .contraction import Contraction, contraction
 from .joining import joined
 from .lanes import lane_letters
+from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program, program
 from .sharing import shared
 

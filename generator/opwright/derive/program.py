@@ -17,6 +17,7 @@ from ..language.schema import Assignment, Located
 from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
+from .exactness import divisible
 
 # The initial value of a cell, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
@@ -101,6 +102,8 @@ class Program:
     arrays: Mapping[str, Array]
     parts: tuple[Part, ...]
     same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs with the same number of elements
+    quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
+    positive: frozenset[str] = frozenset()  # sizes that are never 0
 
     @property
     def integers(self) -> frozenset[str]:
@@ -158,6 +161,28 @@ class Program:
             return along.kind == self.letters[letter].kind == "run" and (len(pair) == 1 or pair in self.same_cells)
         walked = self.walks(name, axis, index) is not None or self.pair(name, axis, index) is not None
         return along.kind == "ones" or walked
+
+    def walks_inside(self, name: str, axis: int, index: Expr) -> bool:
+        """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times:
+
+        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells.
+        """
+        if self.covers(name, axis, index):
+            return True
+        quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
+        if not isinstance(quotient, Binary) or quotient.op != "/":
+            return False
+        extent, above, below = self.arrays[name].axes[axis].extent, quotient.left, quotient.right
+        for letter in expr.names(above) & self.letters.keys():
+            whole = self.letters[letter].extent
+            times = (Binary("*", extent, below), Binary("*", below, extent))
+            each = whole in times or (
+                isinstance(below, Name) and (below.id, Binary("/", whole, extent)) in self.quotients
+            )
+            shared = above in (Binary("*", Name(letter), extent), Binary("*", extent, Name(letter))) and below == whole
+            if (above == Name(letter) and each) or (shared and expr.names(extent) <= self.positive):
+                return True
+        return False
 
 
 @memoised
@@ -221,7 +246,14 @@ def program(op: Op) -> Program:
             arrays[target.tensor] = Array(target.tensor, "between", axes)
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
     same = (frozenset({op.dims[said].symbol, op.dims[whole].symbol}) for said, whole in roles)
-    return Program(letters, arrays, tuple(parts), frozenset(same))
+    quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
+    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), _positive(op))
+
+
+def _positive(op: Op) -> frozenset[str]:
+    """The sizes that are never 0: those with a minimum, and those by which constraints divide."""
+    divisors = {divisor.id for _, divisor in divisible(op) if isinstance(divisor, Name)}
+    return frozenset(divisors | {dim.symbol for dim in op.dims.values() if (dim.min or 0) > 0})
 
 
 def _names(assignment: Assignment) -> frozenset[str]:

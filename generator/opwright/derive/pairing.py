@@ -1,0 +1,157 @@
+"""Splits sums of products into contractions of pairs.
+
+In: a program. Out: the same program, with an intermediate for each pair, for each factor that is computed, and for each
+factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+from ..language import expr
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from .contraction import contracts, walked
+from .program import Array, Formula, Part, Program
+from .roles import COLUMNS, ROWS, roles
+
+MOST_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
+
+
+def paired(found: Program) -> Program:
+    """The program with sums of longer products as contractions of pairs, with an intermediate for each pair.
+
+    A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
+    end.
+    """
+    arrays, parts = dict(found.arrays), list[Part]()
+    for part in found.parts:
+        parts += _Split(found, part).steps(arrays) or [part]
+    return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
+
+
+class _Split:
+    """A step that is split into several."""
+
+    def __init__(self, found: Program, part: Part) -> None:
+        self.found, self.part = found, part
+        self.made: list[Part] = []
+        self.arrays: dict[str, Array] = {}
+        self.copies = (
+            False  # whether an operand is a copy of an array's cells, of which each is to be used several times
+        )
+
+    def steps(self, arrays: dict[str, Array]) -> list[Part]:
+        """The resulting steps, whose arrays are added to `arrays`; none if it is not split."""
+        part = self.part
+        if part.by is not None or part.operator != "sum" or part.target.tensor in self.found.integers:
+            return []
+        if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
+            return []
+        factors = list(_factors(part.formulas[0].value))
+        scales = [factor for factor in factors if not self.letters(factor)]
+        operands = [self.operand(factor) for factor in factors if self.letters(factor)]
+        plain = len(operands) == 2 and not (scales or self.made or part.where)
+        if not 2 <= len(operands) <= MOST_FACTORS or plain:
+            return []
+        orders = [order for order in itertools.permutations(operands) if self.is_contracted(order)]
+        if not orders:
+            return []
+        self.take_pairs(min(orders, key=self.cost), scales)
+        arrays |= self.arrays
+        return self.made
+
+    def is_conditional(self) -> bool:
+        """Whether at most one condition chooses among the sums, as in causal attention.
+
+        All sums are then computed. Several conditions would often leave few of them, as in a band.
+        """
+        where, target = self.part.where, expr.names(self.part.target)
+        return len(where) <= 1 and all({*self.letters(guard.tree)} <= target for guard in where)
+
+    def is_operand(self, read: Read) -> bool:
+        """Whether a copy of what a read reaches can be an operand: letters walk its axes or repeat their cells."""
+        indices = list(enumerate(read.indices))
+        alone = [len(self.letters(index)) for _, index in indices if self.letters(index)]
+        inside = all(self.found.walks_inside(read.tensor, axis, index) for axis, index in indices)
+        return walked(self.found, read) or (inside and max(alone, default=0) == 1)
+
+    def letters(self, tree: Expr) -> tuple[str, ...]:
+        """The letters of an expression in the order of the step's."""
+        names = expr.names(tree)
+        return tuple(letter for letter in self.part.letters if letter in names)
+
+    def operand(self, factor: Expr) -> Read:
+        """A factor as a read whose axes letters walk, of a new array if it is not one."""
+        if isinstance(factor, Read) and walked(self.found, factor):
+            return factor
+        self.copies = self.copies or isinstance(factor, Read)
+        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.letters(factor))
+        self.add(cells, "set", factor)
+        return cells
+
+    def cells(self, name: str, letters: Sequence[str]) -> Read:
+        """An element of a new array whose axes letters walk."""
+        axes = (dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
+        self.arrays[name] = Array(name, "between", tuple(axes))
+        return Read(name, tuple(map(Name, letters)))
+
+    def pairs(self, order: Sequence[Read]) -> Iterator[tuple[Expr, Expr, tuple[str, ...]]]:
+        """Both sides of each pair, and the letters that are left after it."""
+        left: Expr = order[0]
+        for number, right in enumerate(order[1:], 1):
+            later = frozenset(self.letters(self.part.target)).union(*map(self.letters, order[number + 1 :]))
+            both = Binary("*", left, right)
+            kept = tuple(letter for letter in self.letters(both) if letter in later)
+            yield left, right, kept
+            left = Read("", tuple(map(Name, kept)))
+
+    def is_contracted(self, order: Sequence[Read]) -> bool:
+        """Whether each pair is a contraction."""
+        for left, right, kept in self.pairs(order):
+            assert isinstance(left, Read)
+            assert isinstance(right, Read)
+            letters = self.letters(Binary("*", left, right))
+            told = roles(Read("", tuple(map(Name, kept))), (left, right), letters)
+            dense = {ROWS, COLUMNS} <= {*told.values()}
+            if not contracts(told) or ((self.copies or self.part.where) and not dense):
+                return False
+        return True
+
+    def cost(self, order: Sequence[Read]) -> tuple[int, ...]:
+        """The numbers of letters that the pairs run over, in descending order."""
+        return tuple(
+            sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in self.pairs(order)), reverse=True)
+        )
+
+    def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr]) -> None:
+        left: Expr = order[0]
+        kept = [letters for _, _, letters in self.pairs(order)]
+        for number, right in enumerate(order[1:]):
+            product = Binary("*", left, right)
+            if number == len(order) - 2 and not scales and not self.part.where:
+                self.add(self.part.target, "sum", product)
+                return
+            left = self.cells(f"pair_{self.part.number}_{number}_", kept[number])
+            self.add(left, "sum", product)
+        for scale in scales:
+            left = Binary("*", left, scale)
+        for guard in self.part.where:
+            left = Call("select", (guard.tree, left, Number(0)))
+        self.add(self.part.target, "sum", left)
+
+    def add(self, target: Read, operator: str, value: Expr) -> None:
+        part = self.part
+        assignment = dataclasses.replace(part.formulas[0].assignment, target=target, op=operator, value=value)
+        names = expr.names(target) | expr.names(value)
+        own = tuple(letter for letter in part.letters if letter in names)
+        self.made.append(Part(part.number, (Formula("", assignment),), None, (), own, part.at))
+
+
+def _factors(value: Expr) -> Iterator[Expr]:
+    if isinstance(value, Binary) and value.op == "*":
+        yield from _factors(value.left)
+        yield from _factors(value.right)
+    else:
+        yield value

@@ -1,0 +1,62 @@
+"""Products whose operands repeat cells, or whose sums a condition chooses, become contractions if that is proven."""
+
+from __future__ import annotations
+
+import pytest
+from opwright.derive.phases import staged
+from opwright.load import load_texts
+
+SPEC = """op: Scores
+revision: 1
+summary: Heads of queries that share heads of keys.
+dims: {{heads: {{symbol: H, min: 1}}, key_heads: {{symbol: G{positive}}}, queries: Q, keys: K, width: W}}
+attributes:
+  - {{name: each, symbol: R, type: s64, default: 1, min: 1, summary: The heads of queries for a head of keys.}}
+inputs:
+  - {{name: query, dims: {{H: H, Q: Q, W: W}}}}
+  - {{name: key, dims: {{G: G, K: K, W: W}}}}
+outputs:
+  - {{name: dst, dims: {{H: H, Q: Q, K: K}}}}
+dtypes:
+  - {{query: f32, key: f32, dst: f32, accumulate: f32}}
+constraints:
+  - {{id: heads-share, expr: {constraint}, say: Heads must fit., argument: key}}
+let: {{S: {let}}}
+semantics:
+  ranges: {{h: H, q: Q, k: K, w: W}}
+  steps:
+    - do: score[h, q, k] += query[h, q, w] * key[{index}, k, w]
+      where: [{where}]
+    - dst[h, q, k] = exp(score[h, q, k])
+"""
+EXACT = {"positive": ", min: 1", "constraint": "H % G == 0", "let": "H / G", "where": "q >= 0"}
+
+
+def contractions(**fields: str) -> int:
+    (op,) = load_texts({"scores.yaml": SPEC.format(**fields)}).ops
+    return sum(phase.contraction is not None for phase in staged(op).phases)
+
+
+@pytest.mark.parametrize("index", ["floor(h / S)", "floor(h * G / H)", "floor(G * h / H)"])
+def test_an_operand_may_repeat_cells_that_are_known_to_be_inside(index: str) -> None:
+    assert contractions(**EXACT, index=index) == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "changed"),
+    [
+        ("floor(h / S)", {"let": "floor(H / G)"}),
+        ("floor(h / R)", {}),
+        ("floor(h * H / G)", {}),
+        ("floor((h + 1) * G / H)", {}),
+        ("floor(h * G / H)", {"positive": "", "constraint": "H >= G", "let": "H"}),
+    ],
+)
+def test_cells_that_may_be_outside_are_left_to_loops(index: str, changed: dict[str, str]) -> None:
+    """A term outside an array is left out; as 0 times infinity it would not be a number."""
+    assert contractions(**{**EXACT, **changed}, index=index) == 0
+
+
+@pytest.mark.parametrize(("where", "found"), [("k <= q", 1), ("k <= q, q <= k + 3", 0), ("w <= q", 0)])
+def test_one_condition_on_the_sums_is_applied_after_them(where: str, found: int) -> None:
+    assert contractions(**{**EXACT, "where": where}, index="floor(h / S)") == found
