@@ -95,8 +95,10 @@ def reals(name: str, value: object) -> tuple[float, ...]:
         value = value.tolist()
     if not isinstance(value, (list, tuple)):
         raise Refusal(f"{name}-kind", name, describe(value), "a list of numbers", wrong_kind=True)
+    plain = {*map(type, value)} <= {float}
+    numbers = list(value) if plain else [real_scalar(name, entry) for entry in value]
     with np.errstate(over="ignore"):
-        return tuple(float(np.float32(real_scalar(name, entry))) for entry in value)
+        return tuple(np.array(numbers, np.float32).tolist())
 
 
 def per(name: str, entries: Sequence[Any], extent: int) -> None:

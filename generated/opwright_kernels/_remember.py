@@ -14,7 +14,7 @@ from typing import Any
 from numpy import ndarray
 
 MAX_CALLS = 512  # that are remembered
-MAX_BYTES = 1024  # of the attributes of a call that is remembered
+MAX_BYTES = 16384  # of the attributes of a call that is remembered: numbers for about 2,000 channels
 MAX_EXTENTS = 16  # of a vector that states a shape
 MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
 

@@ -519,8 +519,8 @@ static opw_int bytes_beside(const opw_context *x)
     const opw_operation *const op = x->op;
     opw_int bytes = 0;
     for (int64_t n = 0; n < op->array_count; ++n) {
-        if (op->arrays[n].role == OPWRIGHT_LISTED && op->arrays[n].dtype == OPWRIGHT_F64) {
-            bytes += lines((opw_int)sizeof(double) * reals_at(x->call, &op->arrays[n]).count);
+        if (op->arrays[n].role == OPWRIGHT_LISTED && op->arrays[n].dtype == OPWRIGHT_F32) {
+            bytes += lines((opw_int)sizeof(float) * reals_at(x->call, &op->arrays[n]).count);
         }
     }
     for (int64_t n = 0; n < op->output_count; ++n) {
@@ -576,7 +576,7 @@ static void put_list(const opw_context *x, opw_array *array, const opw_array_inf
     array->strides[0] = 1;
     array->places = &LISTED;
     array->data = NULL;
-    if (info->dtype != OPWRIGHT_F64) {
+    if (info->dtype != OPWRIGHT_F32) {
         const opwright_list list = list_at(x->call, info);
         array->shape[0] = list.count;
         memcpy(&array->data, &list.entries, sizeof array->data);
@@ -585,11 +585,11 @@ static void put_list(const opw_context *x, opw_array *array, const opw_array_inf
     const opwright_reals reals = reals_at(x->call, info);
     array->shape[0] = reals.count;
     if (*beside != NULL) {
-        double *const to = (double *)(void *)*beside;
+        float *const to = (float *)(void *)*beside;
         array->data = *beside;
-        *beside += lines((opw_int)sizeof(double) * reals.count);
+        *beside += lines((opw_int)sizeof(float) * reals.count);
         for (int64_t n = 0; n < reals.count; ++n) {
-            to[n] = (double)(float)reals.entries[n];
+            to[n] = (float)reals.entries[n];
         }
     }
 }

@@ -72,14 +72,30 @@ static inline int64_t opwright_share(int64_t total, int64_t part, int64_t parts)
     return total / parts * part + opwright_min(total % parts, part);
 }
 
-// The larger value; a NaN wins over everything.
-static inline float opwright_maximumf(float a, float b) { return a > b || a != a ? a : b; }
+// The larger value; a NaN wins over everything. gcc 12 makes vectors of two choices, not of one with `||`.
+static inline float opwright_maximumf(float a, float b)
+{
+    const float larger = a > b ? a : b;
+    return a != a ? a : larger;
+}
 
-static inline double opwright_maximum(double a, double b) { return a > b || a != a ? a : b; }
+static inline double opwright_maximum(double a, double b)
+{
+    const double larger = a > b ? a : b;
+    return a != a ? a : larger;
+}
 
-static inline float opwright_minimumf(float a, float b) { return a < b || a != a ? a : b; }
+static inline float opwright_minimumf(float a, float b)
+{
+    const float smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+}
 
-static inline double opwright_minimum(double a, double b) { return a < b || a != a ? a : b; }
+static inline double opwright_minimum(double a, double b)
+{
+    const double smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+}
 
 static inline uint32_t opwright_bits(float value)
 {

@@ -222,6 +222,19 @@ def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
             yield word, assignment
 
 
+def list_dtype(op: Op, name: str) -> str:
+    """The data type in which kernels take a list that steps index: reals are rounded to f32 when a call is checked."""
+    return "f32" if op.attribute(name).type == "f32[]" else "s64"
+
+
+def dtype_of(op: Op, found: Program, row: Mapping[str, str], name: str) -> str:
+    """The data type of an array in the kernel of a row."""
+    array = found.arrays[name]
+    if array.role == "between":
+        return "s64" if name in found.integers else row["accumulate"]
+    return list_dtype(op, name) if array.role == "list" else row[name]
+
+
 @memoised
 def program(op: Op) -> Program:
     """The program of an operation of steps, before or after `steps.py` has checked it."""

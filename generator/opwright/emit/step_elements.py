@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..derive import slopes
 from ..derive.phases import Phase, Staged
-from ..derive.program import Array, Axis
+from ..derive.program import Array, Axis, dtype_of
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
@@ -189,11 +189,7 @@ class Elements:
         return self.copies(self.lanes)[-1][0]
 
     def dtype(self, name: str) -> str:
-        array = self.program.arrays[name]
-        if array.role == "list":
-            return "f64" if self.op.attribute(name).type == "f32[]" else "s64"
-        between = "s64" if name in self.program.integers else self.row["accumulate"]
-        return between if array.role == "between" else self.row[name]
+        return dtype_of(self.op, self.program, self.row, name)
 
     def c_type(self, name: str) -> str:
         return DTYPES[self.dtype(name)].c_type

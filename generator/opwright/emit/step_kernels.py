@@ -5,12 +5,13 @@ In: an operation of steps and a row of data types. Out: a `StepKernel`, which te
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from ..derive.growing import growing
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, staged
-from ..derive.program import Part
+from ..derive.program import Part, dtype_of
 from ..derive.variants import ISAS, row_name
 from ..language import expr
 from ..language.dtypes import DTYPES
@@ -189,14 +190,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then intermediates."""
     found = staged(op)
-    real = {attribute.name for attribute in op.attributes if attribute.type == "f32[]"}
     result = []
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():
             if array.role == role:
-                between = "s64" if array.name in found.program.integers else row["accumulate"]
-                dtype = {"list": "f64" if array.name in real else "s64", "between": between}.get(role)
-                result.append(Parameter(array.name, DTYPES[dtype or row[array.name]].c_type, role))
+                dtype = dtype_of(op, dataclasses.replace(found.program, arrays=found.arrays), row, array.name)
+                result.append(Parameter(array.name, DTYPES[dtype].c_type, role))
     return tuple(result)
 
 

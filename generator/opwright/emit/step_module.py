@@ -13,7 +13,7 @@ from typing import Any
 from ..derive.lanes import moved
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, apart, in_place, staged
-from ..derive.program import Array, Axis, program
+from ..derive.program import Array, Axis, list_dtype, program
 from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
 from ..language.expr import Call, Name
@@ -203,7 +203,7 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     absent = f'float("{absent}")' if "inf" in absent else absent
     dtype = ""
     if array.role == "list":
-        dtype = "float64" if op.attribute(array.name).type == "f32[]" else "int64"
+        dtype = {"f32": "float32", "s64": "int64"}[list_dtype(op, array.name)]
     if array.name in program(op).integers:
         dtype = "int64"
     joined = any(tensor.joined for tensor in op.inputs)
