@@ -1,16 +1,26 @@
-"""One process of several: operators on DTensors against one call, and training in parallel against training alone.
+"""Groups of processes: operators on DTensors against one call, and training in parallel against training alone.
 
-Run with torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; prints what was right, by name.
+`sharded_child.py 2:parts,trained 4:parts` runs each group in turn; every process prints what was right, by name.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import runpy
+import socket
 import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import opwright_kernels as ok
 import torch
 import torch.distributed as dist
+from opwright_kernels.torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,6 +34,9 @@ CONVOLVED = {
 }
 
 
+ops: Any = torch.ops.opwright
+
+
 def ints(*shape: int) -> torch.Tensor:
     return torch.randint(-3, 4, shape).float()
 
@@ -35,7 +48,7 @@ def agrees(name: str, found: DTensor, wanted: torch.Tensor, placement: str) -> N
     assert torch.equal(whole, wanted), name
 
 
-def by_placements(mesh: Any, ops: Any) -> None:
+def by_placements(mesh: Any) -> None:
     """Strategies of register_sharding: no collective but where shards are put together."""
     from torch.distributed.tensor.debug import CommDebugMode
 
@@ -78,10 +91,8 @@ def by_placements(mesh: Any, ops: Any) -> None:
     )
 
 
-def by_parts(mesh: Any, ops: Any) -> None:
+def by_parts(mesh: Any) -> None:
     """Own attributes: groups, and halos between neighbours alone."""
-    from opwright_kernels.torch import distributed
-
     sent: list[torch.Tensor] = []
     kept = dist.P2POp.__init__
 
@@ -146,8 +157,8 @@ class Model(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.randn(4) / 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        ops = torch.ops.opwright
-        return ops.relu(ops.convolution(x, self.weights, self.bias, **CONVOLVED)).pow(2).mean()
+        weights = self.weights.transpose(0, 1).transpose(0, 1)  # a view, which is no parameter itself
+        return ops.relu(ops.convolution(x, weights, self.bias, **CONVOLVED)).pow(2).mean()
 
 
 def trained(mesh: Any) -> None:
@@ -157,32 +168,73 @@ def trained(mesh: Any) -> None:
     alone = Model()
     alone(x).backward()
     own = x.chunk(mesh.size())[mesh.get_local_rank()]
-    models = {"DDP": DistributedDataParallel(Model())}
-    for name, model in models.items():
+    sharded = Model()
+    fully_shard(sharded, mesh=mesh)
+    models = {"DDP": DistributedDataParallel(Model()), "FSDP2": sharded}
+    for (name, model), _ in itertools.product(models.items(), range(2)):  # a second step gathers what the first freed
+        model.zero_grad()
         model(own).backward()
         for mine, wanted in zip(model.parameters(), alone.parameters()):
-            assert torch.allclose(mine.grad, wanted.grad, rtol=1e-4, atol=1e-6), name
-    print("trained", flush=True)
+            found = mine.grad.full_tensor() if isinstance(mine.grad, DTensor) else mine.grad
+            assert torch.allclose(found, wanted.grad, rtol=1e-4, atol=1e-6), name
+    with torch.no_grad():
+        assert torch.allclose(sharded(x), alone(x), rtol=1e-4)
+
+
+def example() -> None:
+    """The example, as torchrun starts it."""
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "sharded_convolution.py"), run_name="__main__")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {"placements": by_placements, "parts": by_parts, "trained": trained}
+
+
+def process(rank: int, asked: Sequence[str]) -> None:
+    """One process of a group does what is asked, and prints the name of each check that holds."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    torch.set_num_threads(1)
+    if asked == ["example"]:
+        return example()
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for name in asked:
+        torch.manual_seed(1)
+        CHECKS[name](mesh)
+        sys.stdout.write(f"{name}\n")  # one write: another process may be at the same line
+        sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+def group(processes: int, asked: Sequence[str]) -> None:
+    """Forks the processes of a group, so that PyTorch is imported once; raises if one of them fails."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ |= {"MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(processes)}
+    children = []
+    for rank in range(processes):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                process(rank, asked)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        children.append(child)
+    for child in children:  # a process that fails closes its connections, which ends the others
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            sys.exit(1)
 
 
 def main() -> None:
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    import opwright_kernels as ok
-    from opwright_kernels.torch import distributed
-
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
     ok.set_num_threads(1)
     distributed.register()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    torch.manual_seed(1)
-    asked = sys.argv[1:] or ["placements", "parts", "trained"]
-    for name, check in (("placements", by_placements), ("parts", by_parts)):
-        if name in asked:
-            check(mesh, torch.ops.opwright)
-            print(name, flush=True)
-    if "trained" in asked:
-        trained(mesh)
-    dist.destroy_process_group()
+    for said in sys.argv[1:]:
+        processes, _, names = said.partition(":")
+        group(int(processes), names.split(","))
 
 
 if __name__ == "__main__":
