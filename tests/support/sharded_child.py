@@ -194,7 +194,8 @@ def process(rank: int, asked: Sequence[str]) -> None:
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
     if asked == ["example"]:
-        return example()
+        example()
+        return
     dist.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for name in asked:
