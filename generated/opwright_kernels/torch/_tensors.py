@@ -6,12 +6,12 @@ In: tensors of the CPU, or arrays. Out: the other, nothing copied; a `Refusal` f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.dlpack import to_dlpack
+import torch.utils.dlpack
 
 from .._arrays import Array
 from .._dtypes import BITS, DTYPES
@@ -31,6 +31,10 @@ _WHOLE = {1: (torch.uint8, np.dtype(np.uint8)), 2: (torch.int16, np.dtype(np.int
 _VIEWED = {kind: (_WHOLE[dtype.itemsize][0], dtype) for kind, dtype in NUMPY.items() if dtype in BITS}
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # what is made other types of
 _HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.items() if dtype in BITS}
+
+
+_DLPACK: Any = torch.utils.dlpack  # its stub exports nothing
+_WRITTEN: Callable[[torch.Tensor], Array] = torch.Tensor.numpy
 
 
 class _Handed:
@@ -55,14 +59,14 @@ def _read(tensor: torch.Tensor) -> Array:
     """
     if tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
         raise TypeError(tensor.device)
-    return np.from_dlpack(_Handed(to_dlpack(tensor)))
+    return np.from_dlpack(_Handed(_DLPACK.to_dlpack(tensor)))
 
 
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
     """The memory of a tensor as an array of the same strides; read-only perhaps where it is not to be written."""
     try:
         viewed = _VIEWED.get(tensor.dtype)
-        taken = torch.Tensor.numpy
+        taken = _WRITTEN
         if not written and (tensor.requires_grad or tensor._is_view()):
             tensor, taken = tensor.detach(), _read
         if viewed is None:
