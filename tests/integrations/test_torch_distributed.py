@@ -19,7 +19,7 @@ CHILD = Path(__file__).parents[1] / "support" / "sharded_child.py"
 def test_shards_train_and_give_what_one_call_gives_and_move_only_what_the_table_says():
     """One program forks all groups of processes: PyTorch is imported once."""
     ok.relu(np.zeros(1, np.float32))  # compiled once, not by each process
-    asked = ["2:placements,parts,trained", "2:example", "4:parts"]
+    asked = ["2:placements,parts,gradients,trained", "2:example", "4:parts,joins,gradients"]
     ran = subprocess.run(
         [sys.executable, str(CHILD), *asked],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -29,4 +29,5 @@ def test_shards_train_and_give_what_one_call_gives_and_move_only_what_the_table_
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
     said = Counter(ran.stdout.splitlines())
-    assert said == {"placements": 2, "parts": 6, "trained": 2, "2 processes, (1, 8, 32, 48) of (1, 8, 64, 48) here": 1}
+    rows = "2 processes, (1, 8, 32, 48) of (1, 8, 64, 48) here"
+    assert said == {"placements": 2, "parts": 6, "gradients": 6, "joins": 4, "trained": 2, rows: 1}

@@ -149,6 +149,55 @@ def by_parts(mesh: Any) -> None:
     dist.P2POp.__init__ = kept
 
 
+def by_gradients(mesh: Any) -> None:
+    """Gradients through `call` and through strategies are those of one process."""
+    grouped = {**CONVOLVED, "groups": 4, "strides": [2, 1]}
+    cases: list[tuple[Any, ...]] = [
+        (distributed.call, "convolution", [ints(4, 8, 5, 8), ints(8, 2, 3, 3), ints(8)], grouped, at) for at in range(4)
+    ]
+    image, taps, bias = ints(4, 4, 5, 8), ints(8, 4, 3, 3), ints(8)
+    cases += [
+        (distributed.call, "convolution", [image, taps, bias], CONVOLVED, 1),  # the bias goes to one process
+        (distributed.call, "conv_transpose", [image, ints(4, 2, 3, 3)], {**CONVOLVED, "weights_format": "IOX"}, 2),
+        (distributed.call, "mat_mul", [ints(3, 8), ints(8, 5)], {}, 1),
+        (distributed.call, "reduce_mean", [ints(2, 7)], {"axes": [1]}, 1),
+        (through, "convolution", [image, taps, bias], CONVOLVED, 0),
+        (through, "relu", [ints(4, 8)], {}, 0),
+    ]
+    for called, function, inputs, said, at in cases:
+        alone = [one.clone().requires_grad_() for one in inputs]
+        sharded = [distribute_tensor(one, mesh, [Replicate() if n else Shard(at)]) for n, one in enumerate(inputs)]
+        sharded = [one.requires_grad_() for one in sharded]
+        wanted, found = getattr(ops, function)(*alone, **said), called(function, *sharded, **said)
+        weight = ints(*wanted.shape)
+        (wanted * weight).sum().backward()
+        (found.redistribute(placements=[Replicate()]) * distribute_tensor(weight, mesh, [Replicate()])).sum().backward()
+        for one, other in zip(sharded, alone):
+            if called is distributed.call:  # strategies put shards together for operators that state a shape
+                assert one.grad.placements == one.placements, (function, at, one.grad.placements)
+            assert torch.allclose(one.grad.full_tensor(), other.grad, rtol=1e-5), (function, at)
+
+
+def through(function: str, *inputs: Any, **said: Any) -> Any:
+    return getattr(ops, function)(*inputs, **said)
+
+
+def by_joins(mesh: Any) -> None:
+    """Shares of every join, some processes without one: what each of them adds changes nothing."""
+    for size, function in itertools.product((3, 8), ("sum", "prod", "max", "min", "mean")):
+        for src in (ints(2, size) + 4, -4 - ints(2, size)):
+            found = distributed.call(f"reduce_{function}", distribute_tensor(src, mesh, [Shard(1)]), axes=[1])
+            assert found.placements[0].is_partial()
+            assert torch.allclose(found.full_tensor(), getattr(ops, f"reduce_{function}")(src, axes=[1])), function
+    greatest = distribute_tensor(ints(2, 8), mesh, [Shard(1)]).requires_grad_()
+    try:
+        distributed.call("reduce_max", greatest, axes=[1])
+    except ok.SpecError as error:
+        assert "shares joined by max" in str(error)
+    else:
+        raise AssertionError("a gradient of shares of a maximum is recorded")
+
+
 class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +235,13 @@ def example() -> None:
     runpy.run_path(str(Path(__file__).parents[2] / "examples" / "sharded_convolution.py"), run_name="__main__")
 
 
-CHECKS: dict[str, Callable[[Any], None]] = {"placements": by_placements, "parts": by_parts, "trained": trained}
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "placements": by_placements,
+    "parts": by_parts,
+    "joins": by_joins,
+    "gradients": by_gradients,
+    "trained": trained,
+}
 
 
 def process(rank: int, asked: Sequence[str]) -> None:
