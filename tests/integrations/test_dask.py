@@ -133,8 +133,8 @@ def test_chunks_that_cannot_work_are_refused_with_the_rechunk_that_would():
         od.relu(src[src > 0])
 
 
-VOLUME = (112, 1024, 1024)
-LIMIT = 400 * 2**20  # bytes of a worker: less than the volume
+VOLUME = (144, 768, 768)
+LIMIT = 300 * 2**20  # bytes of a worker: less than the volume
 
 
 def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_nothing():
@@ -144,7 +144,7 @@ def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_not
     ok.convolution(np.ones((1, 1, 4, 4, 4), np.float32), weights, **attributes)  # compiled once, not by each worker
     settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": LIMIT, "dashboard_address": None}
     with distributed.Client(**settings) as client:
-        volume = da.ones((1, 1, *VOLUME), chunks=(1, 1, 8, 1024, 1024), dtype="f4")
+        volume = da.ones((1, 1, *VOLUME), chunks=(1, 1, 8, 768, 768), dtype="f4")
         assert volume.nbytes > LIMIT
         made = od.convolution(volume, weights, **attributes)
         total = made.sum(dtype="f8").persist()
