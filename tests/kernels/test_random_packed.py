@@ -39,7 +39,7 @@ def drawn(random: np.random.Generator, name: str) -> str:
     run = one(["true", "false"])
     plain = ["K", "N"] if run == "true" else list(LETTERS)
     packs = [f", packed: {one(near)}" if (near := [a for a in axes if a in plain]) else "" for axes in (read, written)]
-    for axes, pack, tensor in zip((read, written), packs, ("read", "written"), strict=True):
+    for pack, tensor in zip(packs, ("read", "written"), strict=True):
         kinds[tensor] = kinds[tensor] if pack else "f32"
     operator = one(["+=", "max=", "min="]) if set(written) != set(LETTERS) else "="
     value = one(["+", "*", "-"]).join((f"told[{at(told)}] ", f" packs[{at(read)}]"))
