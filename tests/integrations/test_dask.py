@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -162,6 +163,13 @@ def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_not
             wanted = getattr(ok, function)(*inputs, **attributes)
             lazy, wanted = (made[0] if isinstance(made, tuple) else made for made in (lazy, wanted))
             np.testing.assert_array_equal(lazy.compute(), wanted)
+
+
+def test_the_block_of_the_guide_runs_as_written(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "DASK.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "DASK.md", "exec"), {})
+    assert capsys.readouterr().out == "(1, 4, 64, 256, 256) float32 (16, 16, 16, 16)\n"
 
 
 def test_every_operation_has_a_function_on_dask_arrays():

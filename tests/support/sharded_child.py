@@ -82,6 +82,12 @@ def by_placements(mesh: Any) -> None:
         if "scatter" not in str(op) and "broadcast" not in str(op)
     }
     assert not moved, moved
+    for axis in (1, 2, 1):  # the strategy of one axis is not that of another
+        found, wanted_rows = (
+            ops.soft_max(one, axis=axis)[0] for one in (distribute_tensor(src, mesh, [Shard(2)]), src)
+        )
+        assert (found.placements[0] == Shard(2)) == (axis == 1)
+        assert torch.equal(found.full_tensor(), wanted_rows)
     other = {**CONVOLVED, "pads_begin": [0, 1]}
     agrees(
         "other attributes",
