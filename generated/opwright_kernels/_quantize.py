@@ -107,7 +107,7 @@ OPERATION = StepOperation(
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
         ArrayInfo("src", "input", {"B": "B", "C": "", "A": "A"}),
-        ArrayInfo("scales", "list", {"E": ""}, dtype="float64"),
+        ArrayInfo("scales", "list", {"E": ""}, dtype="float32"),
         ArrayInfo("zps", "list", {"E": ""}, dtype="int64"),
         ArrayInfo("dst", "output", {"B": "B", "C": "", "A": "A"}),
     ),

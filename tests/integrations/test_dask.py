@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -133,8 +134,8 @@ def test_chunks_that_cannot_work_are_refused_with_the_rechunk_that_would():
         od.relu(src[src > 0])
 
 
-VOLUME = (112, 1024, 1024)
-LIMIT = 400 * 2**20  # bytes of a worker: less than the volume
+VOLUME = (144, 768, 768)
+LIMIT = 300 * 2**20  # bytes of a worker: less than the volume
 
 
 def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_nothing():
@@ -144,7 +145,7 @@ def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_not
     ok.convolution(np.ones((1, 1, 4, 4, 4), np.float32), weights, **attributes)  # compiled once, not by each worker
     settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": LIMIT, "dashboard_address": None}
     with distributed.Client(**settings) as client:
-        volume = da.ones((1, 1, *VOLUME), chunks=(1, 1, 8, 1024, 1024), dtype="f4")
+        volume = da.ones((1, 1, *VOLUME), chunks=(1, 1, 8, 768, 768), dtype="f4")
         assert volume.nbytes > LIMIT
         made = od.convolution(volume, weights, **attributes)
         total = made.sum(dtype="f8").persist()
@@ -162,6 +163,13 @@ def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_not
             wanted = getattr(ok, function)(*inputs, **attributes)
             lazy, wanted = (made[0] if isinstance(made, tuple) else made for made in (lazy, wanted))
             np.testing.assert_array_equal(lazy.compute(), wanted)
+
+
+def test_the_block_of_the_guide_runs_as_written(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "DASK.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "DASK.md", "exec"), {})
+    assert capsys.readouterr().out == "(1, 4, 64, 256, 256) float32 (16, 16, 16, 16)\n"
 
 
 def test_every_operation_has_a_function_on_dask_arrays():

@@ -57,7 +57,11 @@ def test_text_parses_to_the_tree_that_it_reads_as(text: str, tree: Expr) -> None
     ("text", "message"),
     [
         ("a +", "a.yaml:3:10: expression: expected a value but found 'the end'"),
-        ("(a + b", "a.yaml:3:13: expression: expected ')' but found 'the end'"),
+        (
+            "(a + b",
+            "a.yaml:3:13: expression: expected ')' but found 'the end'; "
+            "inside {...} and [...] an expression with commas needs quotes",
+        ),
         ("a b", "a.yaml:3:9: expression: unexpected 'b' after the end of the expression"),
         ("a; b", "a.yaml:3:8: expression: ';' is not part of the expression language"),
         ("a ** b", "a.yaml:3:10: expression: expected a value but found '*'"),

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,25 @@ def screenshot(page: str, target: Path, scheme: str, size: tuple[int, int]) -> N
 
 def measured(page: str, width: int, script: str) -> Any:
     """What a script says of `frame`, the document of a page that is shown `width` pixels wide, untouched otherwise."""
-    harness = f"""<!doctype html><iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(page)}"></iframe>
-    <pre id="said"></pre><script>
-    document.querySelector("iframe").onload = (event) => {{
-      const frame = event.target.contentDocument;
-      document.getElementById("said").textContent = JSON.stringify((() => {{ {script} }})());
-    }};</script>"""
+    return measured_all([(page, width)], script)[0]
+
+
+def measured_all(shown: Sequence[tuple[str, int]], script: str) -> list[Any]:
+    """What a script says of each of several pages and widths; one browser shows all of them."""
+    frames = "".join(
+        f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(page)}"></iframe>'
+        for page, width in shown
+    )
+    harness = f"""<!doctype html>{frames}<pre id="said"></pre><script>
+    const frames = [...document.querySelectorAll("iframe")], said = [];
+    let left = frames.length;
+    frames.forEach((shown, at) => shown.onload = () => {{
+      const frame = shown.contentDocument;
+      said[at] = (() => {{ {script} }})();
+      left -= 1;
+      if (!left) document.getElementById("said").textContent = JSON.stringify(said);
+    }});</script>"""
     said = re.search(r'<pre id="said">(.*?)</pre>', _run(harness, "--dump-dom", "--window-size=1200,900"), re.DOTALL)
     assert said is not None
-    return json.loads(html.unescape(said[1]))
+    found: list[Any] = json.loads(html.unescape(said[1]))
+    return found

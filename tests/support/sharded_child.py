@@ -1,16 +1,26 @@
-"""One process of several: operators on DTensors against one call, and training in parallel against training alone.
+"""Groups of processes: operators on DTensors against one call, and training in parallel against training alone.
 
-Run with torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; prints what was right, by name.
+`sharded_child.py 2:parts,trained 4:parts` runs each group in turn; every process prints what was right, by name.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import runpy
+import socket
 import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import opwright_kernels as ok
 import torch
 import torch.distributed as dist
+from opwright_kernels.torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,6 +34,9 @@ CONVOLVED = {
 }
 
 
+ops: Any = torch.ops.opwright
+
+
 def ints(*shape: int) -> torch.Tensor:
     return torch.randint(-3, 4, shape).float()
 
@@ -35,7 +48,7 @@ def agrees(name: str, found: DTensor, wanted: torch.Tensor, placement: str) -> N
     assert torch.equal(whole, wanted), name
 
 
-def by_placements(mesh: Any, ops: Any) -> None:
+def by_placements(mesh: Any) -> None:
     """Strategies of register_sharding: no collective but where shards are put together."""
     from torch.distributed.tensor.debug import CommDebugMode
 
@@ -69,6 +82,12 @@ def by_placements(mesh: Any, ops: Any) -> None:
         if "scatter" not in str(op) and "broadcast" not in str(op)
     }
     assert not moved, moved
+    for axis in (1, 2, 1):  # the strategy of one axis is not that of another
+        found, wanted_rows = (
+            ops.soft_max(one, axis=axis)[0] for one in (distribute_tensor(src, mesh, [Shard(2)]), src)
+        )
+        assert (found.placements[0] == Shard(2)) == (axis == 1)
+        assert torch.equal(found.full_tensor(), wanted_rows)
     other = {**CONVOLVED, "pads_begin": [0, 1]}
     agrees(
         "other attributes",
@@ -78,10 +97,8 @@ def by_placements(mesh: Any, ops: Any) -> None:
     )
 
 
-def by_parts(mesh: Any, ops: Any) -> None:
+def by_parts(mesh: Any) -> None:
     """Own attributes: groups, and halos between neighbours alone."""
-    from opwright_kernels.torch import distributed
-
     sent: list[torch.Tensor] = []
     kept = dist.P2POp.__init__
 
@@ -138,6 +155,55 @@ def by_parts(mesh: Any, ops: Any) -> None:
     dist.P2POp.__init__ = kept
 
 
+def by_gradients(mesh: Any) -> None:
+    """Gradients through `call` and through strategies are those of one process."""
+    grouped = {**CONVOLVED, "groups": 4, "strides": [2, 1]}
+    cases: list[tuple[Any, ...]] = [
+        (distributed.call, "convolution", [ints(4, 8, 5, 8), ints(8, 2, 3, 3), ints(8)], grouped, at) for at in range(4)
+    ]
+    image, taps, bias = ints(4, 4, 5, 8), ints(8, 4, 3, 3), ints(8)
+    cases += [
+        (distributed.call, "convolution", [image, taps, bias], CONVOLVED, 1),  # the bias goes to one process
+        (distributed.call, "conv_transpose", [image, ints(4, 2, 3, 3)], {**CONVOLVED, "weights_format": "IOX"}, 2),
+        (distributed.call, "mat_mul", [ints(3, 8), ints(8, 5)], {}, 1),
+        (distributed.call, "reduce_mean", [ints(2, 7)], {"axes": [1]}, 1),
+        (through, "convolution", [image, taps, bias], CONVOLVED, 0),
+        (through, "relu", [ints(4, 8)], {}, 0),
+    ]
+    for called, function, inputs, said, at in cases:
+        alone = [one.clone().requires_grad_() for one in inputs]
+        sharded = [distribute_tensor(one, mesh, [Replicate() if n else Shard(at)]) for n, one in enumerate(inputs)]
+        sharded = [one.requires_grad_() for one in sharded]
+        wanted, found = getattr(ops, function)(*alone, **said), called(function, *sharded, **said)
+        weight = ints(*wanted.shape)
+        (wanted * weight).sum().backward()
+        (found.redistribute(placements=[Replicate()]) * distribute_tensor(weight, mesh, [Replicate()])).sum().backward()
+        for one, other in zip(sharded, alone):
+            if called is distributed.call:  # strategies put shards together for operators that state a shape
+                assert one.grad.placements == one.placements, (function, at, one.grad.placements)
+            assert torch.allclose(one.grad.full_tensor(), other.grad, rtol=1e-5), (function, at)
+
+
+def through(function: str, *inputs: Any, **said: Any) -> Any:
+    return getattr(ops, function)(*inputs, **said)
+
+
+def by_joins(mesh: Any) -> None:
+    """Shares of every join, some processes without one: what each of them adds changes nothing."""
+    for size, function in itertools.product((3, 8), ("sum", "prod", "max", "min", "mean")):
+        for src in (ints(2, size) + 4, -4 - ints(2, size)):
+            found = distributed.call(f"reduce_{function}", distribute_tensor(src, mesh, [Shard(1)]), axes=[1])
+            assert found.placements[0].is_partial()
+            assert torch.allclose(found.full_tensor(), getattr(ops, f"reduce_{function}")(src, axes=[1])), function
+    greatest = distribute_tensor(ints(2, 8), mesh, [Shard(1)]).requires_grad_()
+    try:
+        distributed.call("reduce_max", greatest, axes=[1])
+    except ok.SpecError as error:
+        assert "shares joined by max" in str(error)
+    else:
+        raise AssertionError("a gradient of shares of a maximum is recorded")
+
+
 class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -146,8 +212,8 @@ class Model(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.randn(4) / 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        ops = torch.ops.opwright
-        return ops.relu(ops.convolution(x, self.weights, self.bias, **CONVOLVED)).pow(2).mean()
+        weights = self.weights.transpose(0, 1).transpose(0, 1)  # a view, which is no parameter itself
+        return ops.relu(ops.convolution(x, weights, self.bias, **CONVOLVED)).pow(2).mean()
 
 
 def trained(mesh: Any) -> None:
@@ -157,32 +223,80 @@ def trained(mesh: Any) -> None:
     alone = Model()
     alone(x).backward()
     own = x.chunk(mesh.size())[mesh.get_local_rank()]
-    models = {"DDP": DistributedDataParallel(Model())}
-    for name, model in models.items():
+    sharded = Model()
+    fully_shard(sharded, mesh=mesh)
+    models = {"DDP": DistributedDataParallel(Model()), "FSDP2": sharded}
+    for (name, model), _ in itertools.product(models.items(), range(2)):  # a second step gathers what the first freed
+        model.zero_grad()
         model(own).backward()
         for mine, wanted in zip(model.parameters(), alone.parameters()):
-            assert torch.allclose(mine.grad, wanted.grad, rtol=1e-4, atol=1e-6), name
-    print("trained", flush=True)
+            found = mine.grad.full_tensor() if isinstance(mine.grad, DTensor) else mine.grad
+            assert torch.allclose(found, wanted.grad, rtol=1e-4, atol=1e-6), name
+    with torch.no_grad():
+        assert torch.allclose(sharded(x), alone(x), rtol=1e-4)
+
+
+def example() -> None:
+    """The example, as torchrun starts it."""
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "sharded_convolution.py"), run_name="__main__")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "placements": by_placements,
+    "parts": by_parts,
+    "joins": by_joins,
+    "gradients": by_gradients,
+    "trained": trained,
+}
+
+
+def process(rank: int, asked: Sequence[str]) -> None:
+    """One process of a group does what is asked, and prints the name of each check that holds."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    torch.set_num_threads(1)
+    if asked == ["example"]:
+        example()
+        return
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for name in asked:
+        torch.manual_seed(1)
+        CHECKS[name](mesh)
+        sys.stdout.write(f"{name}\n")  # one write: another process may be at the same line
+        sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+def group(processes: int, asked: Sequence[str]) -> None:
+    """Forks the processes of a group, so that PyTorch is imported once; raises if one of them fails."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ |= {"MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(processes)}
+    children = []
+    for rank in range(processes):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                process(rank, asked)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        children.append(child)
+    for child in children:  # a process that fails closes its connections, which ends the others
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            sys.exit(1)
 
 
 def main() -> None:
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    import opwright_kernels as ok
-    from opwright_kernels.torch import distributed
-
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
     ok.set_num_threads(1)
     distributed.register()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    torch.manual_seed(1)
-    asked = sys.argv[1:] or ["placements", "parts", "trained"]
-    for name, check in (("placements", by_placements), ("parts", by_parts)):
-        if name in asked:
-            check(mesh, torch.ops.opwright)
-            print(name, flush=True)
-    if "trained" in asked:
-        trained(mesh)
-    dist.destroy_process_group()
+    for said in sys.argv[1:]:
+        processes, _, names = said.partition(":")
+        group(int(processes), names.split(","))
 
 
 if __name__ == "__main__":

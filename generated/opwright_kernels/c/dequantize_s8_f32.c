@@ -13,7 +13,7 @@
 
 typedef struct {
     const int8_t *src;
-    const double *scales;
+    const float *scales;
     const int64_t *zps;
     float *dst;
     const opwright_dequantize_sizes *sizes_;
@@ -25,7 +25,7 @@ static void dequantize_s8_f32_0_a(void *context_, int64_t part_)
 {
     const dequantize_s8_f32_call_ *const call_ = context_;
     const int8_t *const src = call_->src;
-    const double *const scales = call_->scales;
+    const float *const scales = call_->scales;
     const int64_t *const zps = call_->zps;
     float *const dst = call_->dst;
     const opwright_dequantize_sizes *const sizes_ = call_->sizes_;
@@ -72,7 +72,7 @@ static void dequantize_s8_f32_0_a(void *context_, int64_t part_)
                 int8_t src_room_[512];
                 const int8_t *restrict src_row_ = opwright_row_s8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                 const float same_0_ = (float)zps[c * zps_E];
-                const float same_1_ = (float)scales[c * scales_E];
+                const float same_1_ = scales[c * scales_E];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = ((float)src_row_[i_] - same_0_) * same_1_;
                 }
@@ -103,7 +103,7 @@ static void dequantize_s8_f32_0_c(void *context_, int64_t part_)
 {
     const dequantize_s8_f32_call_ *const call_ = context_;
     const int8_t *const src = call_->src;
-    const double *const scales = call_->scales;
+    const float *const scales = call_->scales;
     const int64_t *const zps = call_->zps;
     float *const dst = call_->dst;
     const opwright_dequantize_sizes *const sizes_ = call_->sizes_;
@@ -151,10 +151,10 @@ static void dequantize_s8_f32_0_c(void *context_, int64_t part_)
                 const int8_t *restrict src_row_ = opwright_row_s8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
                 int64_t zps_room_[512];
                 const int64_t *restrict zps_row_ = opwright_row_s64(zps + c * zps_E, zps_E, n_, zps_room_);
-                double scales_room_[512];
-                const double *restrict scales_row_ = opwright_row_f64(scales + c * scales_E, scales_E, n_, scales_room_);
+                float scales_room_[512];
+                const float *restrict scales_row_ = opwright_row_f32(scales + c * scales_E, scales_E, n_, scales_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = ((float)src_row_[i_] - (float)zps_row_[i_]) * (float)scales_row_[i_];
+                    dst_row_[i_] = ((float)src_row_[i_] - (float)zps_row_[i_]) * scales_row_[i_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
@@ -181,7 +181,7 @@ static void dequantize_s8_f32_0_c(void *context_, int64_t part_)
 
 void OPWRIGHT_STEPS(dequantize_s8_f32)(
     const int8_t *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     float *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes))

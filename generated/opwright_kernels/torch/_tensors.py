@@ -6,11 +6,12 @@ In: tensors of the CPU, or arrays. Out: the other, nothing copied; a `Refusal` f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.dlpack
 
 from .._arrays import Array
 from .._dtypes import BITS, DTYPES
@@ -32,18 +33,48 @@ _CAST = (torch.float32, torch.bfloat16, torch.float16)  # what is made other typ
 _HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.items() if dtype in BITS}
 
 
-def array(name: str, tensor: torch.Tensor) -> Array:
-    """The memory of a tensor as an array of the same strides."""
+_DLPACK: Any = torch.utils.dlpack  # its stub exports nothing
+_WRITTEN: Callable[[torch.Tensor], Array] = torch.Tensor.numpy
+
+
+class _Handed:
+    """Memory as DLPack hands it over."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def _read(tensor: torch.Tensor) -> Array:
+    """The memory of a parameter, or of a view that may be of one.
+
+    `Tensor.numpy` forbids its storage ever to be resized, and FSDP frees parameters by a resize.
+    """
+    if tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
+        raise TypeError(tensor.device)
+    return np.from_dlpack(_Handed(_DLPACK.to_dlpack(tensor)))
+
+
+def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
+    """The memory of a tensor as an array of the same strides; read-only perhaps where it is not to be written."""
     try:
         viewed = _VIEWED.get(tensor.dtype)
-        if tensor.requires_grad:
-            tensor = tensor.detach()
+        taken = _WRITTEN
+        if not written and (tensor.requires_grad or tensor._is_view()):
+            tensor, taken = tensor.detach(), _read
         if viewed is None:
-            return tensor.numpy()
-        return tensor.view(viewed[0]).numpy().view(viewed[1])
+            return taken(tensor)
+        return taken(tensor.view(viewed[0])).view(viewed[1])
     except (TypeError, RuntimeError) as error:
         if tensor.is_neg() or tensor.is_conj():
-            return array(name, tensor.resolve_neg().resolve_conj())
+            return array(name, tensor.resolve_neg().resolve_conj(), written)
         got = f"a tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device}"
         raise Refusal(f"{name}-kind", name, got, "a dense tensor of the CPU", wrong_kind=True) from error
 

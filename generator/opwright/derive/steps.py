@@ -213,7 +213,8 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         yield from invalid.problems
         return
     if kind.vector:
-        yield Problem(at, "semantics-value", f"a cell holds one value, but this is {kind}")
+        advice = "; of a letter x of several axes, number(x) is one value"
+        yield Problem(at, "semantics-value", f"a cell holds one value, but this is {kind}{advice}")
     if kind.base == "bool" and assignment.op != "set":
         yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
     yield from _numbers(assignment.value, letters, at)

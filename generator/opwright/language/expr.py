@@ -159,8 +159,9 @@ class _Parser:
 
     def expect(self, text: str) -> None:
         if self.accept(text) is None:
-            _, found, at = self.tokens[self.position]
-            raise self.error(at, f"expected '{text}' but found '{found}'")
+            kind, found, at = self.tokens[self.position]
+            advice = "; inside {...} and [...] an expression with commas needs quotes" if kind == "end" else ""
+            raise self.error(at, f"expected '{text}' but found '{found}'{advice}")
 
     @property
     def column(self) -> int:

@@ -170,6 +170,7 @@ class StepValidator(AxisFinder):
                     self.note(f"{name}-shape")
                 else:
                     facts = learned
+                    break  # named values come before the next tensor's unknown sizes
         self.check_broadcast(facts)
         self.check_values(facts)
         self.check_presence(facts)

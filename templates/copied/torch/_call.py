@@ -64,7 +64,7 @@ def running(operation: Operation) -> Kernel:
                 inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
             arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)])
             if into is not None and back is None and order is None:
-                operation.call(arrays, tuple(attributes), array("out", into), None, None)
+                operation.call(arrays, tuple(attributes), array("out", into, written=True), None, None)
                 return into
             if stepped and (len(names) > 1 or not _plain(inputs)):
                 return _of_steps(operation, inputs, arrays, attributes, back)
@@ -106,7 +106,7 @@ def _of_steps(operation: Any, inputs: list[Any], arrays: Sequence[Any], attribut
     like = pattern(operation, inputs, meant.outputs[names[0]].shape)
     if like is not None:
         made = torch.empty_like(like, dtype=dtype_of(names[0], row[names[0]]), requires_grad=False)
-        operation.call(arrays, said, array("out", made), None, None)
+        operation.call(arrays, said, array("out", made, written=True), None, None)
         found = {names[0]: made}
     else:
         results = operation.call(arrays, said, None, None, None)

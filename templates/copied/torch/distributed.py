@@ -12,22 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
 from .. import _interface, _sharding, _split_calls
 from .._description import TensorSpec
 from .._errors import Refusal
-from .._sharding import Range, Way
+from .._sharding import SHARED, Range, Way
 from . import _operator
+from ._exchange import Exchange, Fetched, Tied
 from ._schema import outputs_of
-from ._tensors import described
+from ._tensors import described, dtype_of
 
 __all__ = ["call", "register"]
 
 _PACKAGE: Any = importlib.import_module(__name__.rpartition(".")[0].rpartition(".")[0])
-REDUCED = {"sum": "sum", "max": "max", "min": "min"}  # joins that DTensor has
+REDUCED = ("sum", "product", "max", "min")  # joins that DTensor has, by the same names
 
 
 def register() -> None:
@@ -81,11 +81,7 @@ def _placed(operation: Any, understood: _split_calls.Call, way: Way, given: Sequ
         join = split.joins[name] if name in facts.outputs else "same"
         spot = _spot(way, facts, name)
         outputs.append(
-            Partial(REDUCED[join])
-            if join in REDUCED
-            else Replicate()
-            if spot is None or join == "same"
-            else Shard(spot)
+            Partial(join) if join in REDUCED else Replicate() if spot is None or join == "same" else Shard(spot)
         )
     placements = []
     for info, value in zip(operation.inputs, given):
@@ -105,7 +101,7 @@ def _spot(way: Way, facts: _sharding.Facts, name: str) -> int | None:
 
 
 def call(function: str, *inputs: Any, **attributes: Any) -> Any:
-    """The outputs of an operation on DTensors that share a mesh, as DTensors; nothing is recorded for gradients.
+    """The outputs of an operation on DTensors that share a mesh, as DTensors, with their gradients.
 
     Each dimension of the mesh divides the letter along which the first sharded input lies. SpecError where the
     operation may not be split so.
@@ -163,15 +159,26 @@ class _Sharded:
     def outputs(self) -> Any:
         at = self.mesh.get_coordinate()
         assert at is not None
-        local = [self.aligned(value) for value in self.given]
+        aligned = [self.aligned(value) for value in self.given]
+        local = [self.local(value) for value in aligned]
         for dim, found in enumerate(self.ways):
             if found is not None:
-                local = self.moved(local, dim, *found)
+                local = self.moved(local, aligned, dim, *found)
+        recorded = [one for one in local if isinstance(one, torch.Tensor) and one.requires_grad]
+        self.differentiable(recorded)
         chosen = {found[0]: found[1][at[dim]] for dim, found in enumerate(self.ways) if found is not None}
         part = _sharding.part(self.facts, chosen) if all(a < b for a, b in chosen.values()) else None
         results: Mapping[str, Any] = {} if part is None else self.computed(local, part)
-        made = [self.wrapped(name, results, at) for name in self.facts.outputs]
+        made = [self.wrapped(name, results, at, recorded) for name in self.facts.outputs]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def differentiable(self, recorded: Sequence[Any]) -> None:
+        """Refuses to record a greatest or least value of shares: it would have to go back to one of them."""
+        for name in self.facts.outputs:
+            for join in self.joins(name) if recorded and torch.is_grad_enabled() else ():
+                if join not in (*SHARED, "sum", "mean"):
+                    expected = "no gradient recorded (torch.no_grad()), or the reduced axis whole"
+                    raise Refusal(f"{name}-gradient", name, f"shares joined by {join}", expected)
 
     def aligned(self, value: Any) -> Any:
         """A tensor with each dimension of the mesh either along the letter that it divides, or whole."""
@@ -184,50 +191,39 @@ class _Sharded:
             placements.append(own if isinstance(own, Shard) and own.dim == spot else Replicate())
         return value.redistribute(placements=placements)
 
-    def moved(self, local: list[Any], dim: int, way: Way, ranges: list[Range]) -> list[Any]:
+    def local(self, value: Any) -> Any:
+        """The shard of an aligned tensor; its gradient is a share of a sum where processes compute different parts."""
+        if not isinstance(value, DTensor):
+            return value
+        gradients = [
+            Partial() if found and not isinstance(own, Shard) else own
+            for found, own in zip(self.ways, value.placements)
+        ]
+        return value.to_local(grad_placements=gradients)
+
+    def moved(self, local: list[Any], aligned: list[Any], dim: int, way: Way, ranges: list[Range]) -> list[Any]:
         """The tensors with what this process needs of them along one dimension of the mesh."""
         needs = [_sharding.part(self.facts, {way: own}) if own[0] < own[1] else None for own in ranges]
         found = []
-        for info, value in zip(self.operation.inputs, local):
+        for info, value, whole in zip(self.operation.inputs, local, aligned):
             spot = _spot(way, self.facts, info.name) if info.name in self.facts.shapes else None
             if spot is not None and value is not None:
                 wanted = [part.inputs.get(info.name, {}).get(spot, (0, 0)) if part else (0, 0) for part in needs]
-                value = self.fetched(value, dim, spot, wanted)
+                value = self.fetched(value, whole, dim, spot, wanted)
             found.append(value)
         return found
 
-    def fetched(self, value: Any, dim: int, spot: int, wanted: list[Range]) -> Any:
+    def fetched(self, value: Any, whole: Any, dim: int, spot: int, wanted: list[Range]) -> Any:
         """The wanted range of a tensor: of its own shard, and from those who have the rest."""
-        tensor = value if not isinstance(value, DTensor) else value.to_local()
-        me = self.mesh.get_local_rank(dim)
-        if not isinstance(value, DTensor) or not isinstance(value.placements[dim], Shard):
+        me, size = self.mesh.get_local_rank(dim), self.mesh.size(dim)
+        if not isinstance(whole, DTensor) or not isinstance(whole.placements[dim], Shard):
             start, stop = wanted[me]
-            return _like(value, tensor.narrow(spot, start, stop - start))
-        owned = _shards(value.shape[spot], self.mesh.size(dim))
-        group = self.mesh.get_group(dim)
-        peers = dist.get_process_group_ranks(group)
-        operations, pieces = [], []
-        for other, peer in enumerate(peers):
-            low, high = _overlap(owned[other], wanted[me])
-            if other == me:
-                pieces.append((low, tensor.narrow(spot, low - owned[me][0], high - low)) if low < high else None)
-                continue
-            if low < high:
-                shape = list(tensor.shape)
-                shape[spot] = high - low
-                pieces.append((low, tensor.new_empty(shape)))
-                operations.append(dist.P2POp(dist.irecv, pieces[-1][1], peer, group))  # type: ignore[index]
-            low, high = _overlap(owned[me], wanted[other])
-            if low < high:
-                sent = tensor.narrow(spot, low - owned[me][0], high - low).contiguous()
-                operations.append(dist.P2POp(dist.isend, sent, peer, group))
-        for request in dist.batch_isend_irecv(operations) if operations else ():
-            request.wait()
-        kept = [piece for _, piece in sorted((p for p in pieces if p is not None), key=lambda found: found[0])]
-        return _like(value, torch.cat(kept, spot) if kept else tensor.narrow(spot, 0, 0))
+            return value.narrow(spot, start, stop - start)
+        exchange = Exchange(self.mesh.get_group(dim), me, spot, _shards(whole.shape[spot], size), wanted)
+        return Fetched.apply(value, exchange)  # type: ignore[no-untyped-call]
 
     def computed(self, local: list[Any], part: _sharding.Part) -> dict[str, Any]:
-        inputs, attributes = _split_calls.part_of(self.call, part, [_plain(value) for value in local])
+        inputs, attributes = _split_calls.part_of(self.call, part, local)
         said = {name: value for name, value in attributes.items() if value is not None}
         found = _operator(self.operation.function)(*inputs, **said)
         results = found if isinstance(found, tuple) else (found,)
@@ -241,8 +237,8 @@ class _Sharded:
     def joins(self, name: str) -> list[str]:
         return [found[0].split.joins[name] if found else "same" for found in self.ways]
 
-    def wrapped(self, name: str, results: Mapping[str, Any], at: Sequence[int]) -> DTensor:
-        """An output as a DTensor; a process without a part has none of it, or what changes no sum."""
+    def wrapped(self, name: str, results: Mapping[str, Any], at: Sequence[int], recorded: Sequence[Any]) -> DTensor:
+        """An output as a DTensor; a process without a part has none of it, or what changes no share."""
         shape = list(self.facts.shapes[name])
         placements: list[Any] = []
         local_shape = list(shape)
@@ -252,38 +248,34 @@ class _Sharded:
                 placements.append(Shard(spot))
                 start, stop = _shards(shape[spot], self.mesh.size(dim))[at[dim]]
                 local_shape[spot] = stop - start
-            elif join in ("sum", "mean", *REDUCED):
+            elif join in ("mean", *REDUCED):
                 placements.append(Partial("sum" if join == "mean" else join))
             else:
                 placements.append(Replicate())
         result = results.get(name)
         if result is None:
-            dtype = next(v.dtype for v in self.given if isinstance(v, DTensor))
-            result = torch.zeros(local_shape, dtype=dtype)
+            dtype = dtype_of(name, self.call.dtypes[name])
+            result = torch.full(local_shape, _neutral(self.joins(name), dtype), dtype=dtype)
+        if recorded and torch.is_grad_enabled() and result.is_floating_point():
+            result = Tied.apply(result, *recorded)  # type: ignore[no-untyped-call]
         strides = torch.empty(shape, device="meta").stride()
         return DTensor.from_local(
             result.contiguous(), self.mesh, placements, run_check=False, shape=torch.Size(shape), stride=strides
         )
 
 
-def _like(value: Any, tensor: Any) -> Any:
-    """A tensor with new cells and old placements."""
-    if not isinstance(value, DTensor):
-        return tensor
-    return DTensor.from_local(
-        tensor, value.device_mesh, value.placements, run_check=False, shape=value.shape, stride=value.stride()
-    )
-
-
-def _plain(value: Any) -> Any:
-    return value.to_local() if isinstance(value, DTensor) else value
+def _neutral(joins: Sequence[str], dtype: torch.dtype) -> float:
+    """What changes nothing in any of some joins."""
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    infinite = float("inf") if dtype.is_floating_point else None
+    if "max" in joins:
+        return -infinite if infinite else limits.min
+    if "min" in joins:
+        return infinite or limits.max
+    return 1 if "product" in joins else 0
 
 
 def _shards(extent: int, size: int) -> list[Range]:
     """How DTensor divides an axis."""
     each = -(-extent // size) or 1
     return [(min(extent, n * each), min(extent, (n + 1) * each)) for n in range(size)]
-
-
-def _overlap(one: Range, other: Range) -> Range:
-    return max(one[0], other[0]), min(one[1], other[1])

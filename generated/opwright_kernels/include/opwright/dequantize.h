@@ -33,7 +33,7 @@ typedef struct opwright_dequantize_sizes {
 
 typedef void opwright_dequantize_u8_f32_kernel(
     const uint8_t *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     float *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
@@ -41,7 +41,7 @@ opwright_dequantize_u8_f32_kernel dequantize_u8_f32_portable, dequantize_u8_f32_
 
 typedef void opwright_dequantize_s8_f32_kernel(
     const int8_t *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     float *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
@@ -49,7 +49,7 @@ opwright_dequantize_s8_f32_kernel dequantize_s8_f32_portable, dequantize_s8_f32_
 
 typedef void opwright_dequantize_f8_e4m3_f32_kernel(
     const uint8_t *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     float *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));
@@ -57,7 +57,7 @@ opwright_dequantize_f8_e4m3_f32_kernel dequantize_f8_e4m3_f32_portable, dequanti
 
 typedef void opwright_dequantize_f8_e5m2_f32_kernel(
     const uint8_t *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     float *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_dequantize_sizes));

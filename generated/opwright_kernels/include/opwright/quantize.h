@@ -33,7 +33,7 @@ typedef struct opwright_quantize_sizes {
 
 typedef void opwright_quantize_f32_u8_kernel(
     const float *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     uint8_t *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
@@ -41,7 +41,7 @@ opwright_quantize_f32_u8_kernel quantize_f32_u8_portable, quantize_f32_u8_neon, 
 
 typedef void opwright_quantize_f32_s8_kernel(
     const float *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     int8_t *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
@@ -49,7 +49,7 @@ opwright_quantize_f32_s8_kernel quantize_f32_s8_portable, quantize_f32_s8_neon, 
 
 typedef void opwright_quantize_f32_f8_e4m3_kernel(
     const float *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     uint8_t *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
@@ -57,7 +57,7 @@ opwright_quantize_f32_f8_e4m3_kernel quantize_f32_f8_e4m3_portable, quantize_f32
 
 typedef void opwright_quantize_f32_f8_e5m2_kernel(
     const float *src,
-    const double *scales,
+    const float *scales,
     const int64_t *zps,
     uint8_t *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_quantize_sizes));
