@@ -129,14 +129,14 @@ def test_an_extent_with_a_name_is_the_same_in_all_inputs() -> None:
 def test_a_file_with_changed_bytes_is_refused_or_runs(tmp_path: Path) -> None:
     random = rng("bytes")
     data, x = network(random).SerializeToString(), real(random, 1, 3, 5, 5)
-    refused = 0
-    for _ in range(600 if FULL else 60):
+    refused, count = 0, 600 if FULL else 60
+    for _ in range(count):
         (tmp_path / "m.onnx").write_bytes(mutated(random, data))
         try:
             load(tmp_path / "m.onnx").run({"x": x})
         except ModelError:
             refused += 1
-    assert refused
+    assert 0 < refused < count  # a network that is always refused would prove nothing
 
 
 def external(folder: Path, location: str) -> Path:
