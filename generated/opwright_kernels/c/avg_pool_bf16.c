@@ -43,6 +43,7 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
@@ -60,17 +61,19 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
-            }
-            for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                    for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                        for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                            const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
-                            float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                cells_row_[i_] += 1.0f;
+            if (exclude_pad_word_ == 1) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                    cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
+                }
+                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                            for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    cells_row_[i_] += 1.0f;
+                                }
                             }
                         }
                     }

@@ -178,145 +178,147 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                blend[c - begin_] = 0.0f;
-            }
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[512];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+            if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
+                for (int64_t c = begin_; c < end_; ++c) {
+                    blend[c - begin_] = 0.0f;
+                }
+                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                            const int64_t n_ = 512;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[512];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            tile_[i_] += same_0_ * src_row_[i_];
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            tile_[i_] += same_0_ * src_row_[i_];
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            tile_[i_] += same_0_ * src_row_[i_];
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                        const int64_t n_ = end_ - c;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                            const int64_t n_ = end_ - c;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            tile_[i_] += same_0_ * src_row_[i_];
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
                     }
                 }
@@ -455,153 +457,155 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                 }
             }
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                blend[o_w_ - begin_] = 0.0f;
-            }
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
-                        const int64_t n_ = 512;
-                        float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[512];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                    float src_room_[512];
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+            if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                    blend[o_w_ - begin_] = 0.0f;
+                }
+                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                        for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
+                            const int64_t n_ = 512;
+                            float *restrict blend_row_ = blend + (o_w_ - begin_);
+                            float tile_[512];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                        float src_room_[512];
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
                                         }
-                                        terms_ = 0;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                    float src_room_[512];
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict blend_row_ = blend + (o_w_ - begin_);
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                        float src_room_[512];
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
                                         }
-                                        terms_ = 0;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                    float src_room_[512];
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict blend_row_ = blend + (o_w_ - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                        float src_room_[512];
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
                                         }
-                                        terms_ = 0;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
                                     }
                                 }
                             }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
-                        const int64_t n_ = end_ - o_w_;
-                        float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        int64_t terms_ = 0;
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                    float src_room_[512];
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
+                            const int64_t n_ = end_ - o_w_;
+                            float *restrict blend_row_ = blend + (o_w_ - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            int64_t terms_ = 0;
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                                        float src_room_[512];
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            blend_row_[i_] += tile_[i_];
+                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
                                         }
-                                        terms_ = 0;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                blend_row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
                                     }
                                 }
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
                     }
                 }

@@ -199,6 +199,26 @@ def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[st
     return {name: frozenset(outputs) for name, outputs in serves.items() if outputs and outputs <= optional}
 
 
+@memoised
+def chosen_by(found: Program) -> dict[str, tuple[str, frozenset[str]]]:
+    """For arrays that are needed only if an attribute has some of its words: the attribute and these words."""
+    always = ("", frozenset[str]())
+    needs = {name: always for name, array in found.arrays.items() if array.role == "output"}
+    grown = True
+    while grown:
+        before = dict(needs)
+        for part in found.parts:
+            for formula in part.formulas if part.target.tensor in needs else ():
+                by, words = needs[part.target.tensor]
+                if part.by is not None:
+                    by, words = part.by, words & {formula.word} if by == part.by else frozenset((formula.word,))
+                for read in formula.reads:
+                    other, more = needs.get(read.tensor, (by, words))
+                    needs[read.tensor] = (by, words | more) if by == other else always
+        grown = needs != before
+    return {name: need for name, need in needs.items() if need != always}
+
+
 def kind_of_extent(op: Op, extent: Expr) -> str:
     """`run`, `ones` (an extent of 1 for each axis of a run), `spatial` or `one`."""
     names = expr.loose_names(extent)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged
-from ..derive.program import INITIAL, Formula, Part, only_for
+from ..derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
@@ -214,16 +214,32 @@ class Lowering(Loops):
             self.leave_rows()
             found = self.formula(part, formulas[0])
             if part.by is not None:
-                word = self.constant(f"{part.by}_word_", Member(SIZES, f"word_{part.by}"))
-                numbers = [words_of(self.op, part.by).index(formula.word) for formula in formulas]
-                tests = [Binary("==", word, nodes.integer(number)) for number in numbers]
-                found = (If(nodes.chain("||", tests, ZERO), found, source=part.source),)
+                test = self.is_word(part.by, [formula.word for formula in formulas])
+                found = (If(test, found, source=part.source),)
             result += found
-        outputs = only_for(self.program, optional_outputs(self.op)).get(part.target.tensor, frozenset())
-        if not outputs:
+        needed = self.needed(part)
+        if not needed:
             return step_fusion.Made(part, first, tuple(result))
-        lacked = nodes.both([self.member(absence(name)) for name in sorted(outputs)])
-        return step_fusion.Made(part, (), (If(nodes.Unary("!", lacked), (*first, *result), source=part.source),))
+        return step_fusion.Made(part, (), (If(nodes.both(needed), (*first, *result), source=part.source),))
+
+    def is_word(self, attribute: str, words: Sequence[str]) -> Expr:
+        """Whether an attribute has one of some words."""
+        word = self.constant(f"{attribute}_word_", Member(SIZES, f"word_{attribute}"))
+        numbers = [words_of(self.op, attribute).index(one) for one in words]
+        return nodes.chain("||", [Binary("==", word, nodes.integer(number)) for number in numbers], ZERO)
+
+    def needed(self, part: Part) -> list[Expr]:
+        """The conditions under which a call needs a step: optional outputs, and words that choose who reads its sums.
+
+        Steps that reduce nothing cost less than a condition around them, which keeps them out of loops of others.
+        """
+        array = part.target.tensor
+        outputs = only_for(self.program, optional_outputs(self.op)).get(array, frozenset())
+        lacked = [self.member(absence(name)) for name in sorted(outputs)]
+        attribute, words = chosen_by(self.program).get(array, ("", frozenset[str]()))
+        some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
+        chosen = [self.is_word(attribute, sorted(words))] if some else []
+        return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen]
 
     def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
