@@ -138,12 +138,12 @@ static void refuse_stated(opw_context *x, int64_t output, const char *attribute,
     const char *between = "";
     for (int64_t number = 0; number < op->row_count; ++number) {
         const opwright_dtype *const row = op->rows + number * width;
-        bool said = misfits(x, row) != 0;
-        for (int64_t before = 0; before < number && !said; ++before) {
+        bool listed = misfits(x, row) != 0;
+        for (int64_t before = 0; before < number && !listed; ++before) {
             const opwright_dtype *const other = op->rows + before * width;
-            said = misfits(x, other) == 0 && other[output] == row[output];
+            listed = misfits(x, other) == 0 && other[output] == row[output];
         }
-        if (!said) {
+        if (!listed) {
             opw_put(&x->expected, between);
             opw_put(&x->expected, opw_dtype_names[row[output]].numpy);
             between = " or ";
@@ -156,7 +156,7 @@ int64_t opw_dtype_row(opw_context *x, const char *output, const char *attribute,
 {
     const opw_operation *const op = x->op;
     const int64_t width = op->input_count + op->output_count;
-    int64_t nearest = 0, least = INT64_MAX, stated = -1;
+    int64_t nearest = 0, minimum = INT64_MAX, stated = -1;
     for (int64_t n = 0; output != NULL && n < op->output_count; ++n) {
         if (strcmp(op->outputs[n].name, output) == 0) {
             stated = op->input_count + n;
@@ -168,12 +168,12 @@ int64_t opw_dtype_row(opw_context *x, const char *output, const char *attribute,
         if (missed == 0 && (stated < 0 || opw_is(opw_dtype_names[row[stated]].word, dtype))) {
             return number;
         }
-        if (missed < least) {
-            least = missed;
+        if (missed < minimum) {
+            minimum = missed;
             nearest = number;
         }
     }
-    if (least == 0) {
+    if (minimum == 0) {
         refuse_stated(x, stated, attribute, dtype);
         return 0;
     }
@@ -194,11 +194,11 @@ int64_t opw_dtype_row(opw_context *x, const char *output, const char *attribute,
             }
         }
         for (int64_t number = 0; number < op->row_count; ++number) {
-            bool said = false;
+            bool listed = false;
             for (int64_t before = 0; before < number; ++before) {
-                said = said || alike(x, op->rows + number * width, op->rows + before * width);
+                listed = listed || alike(x, op->rows + number * width, op->rows + before * width);
             }
-            if (!said) {
+            if (!listed) {
                 opw_put(&x->expected, number > 0 ? " or " : "");
                 put_row(&x->expected, x, op->rows + number * width);
             }
@@ -379,7 +379,7 @@ void opw_several(opw_context *x, const char *name, opwright_tensors parts)
     }
 }
 
-void opw_together(opw_context *x, const char *name, opwright_tensors parts, opw_seen *whole,
+void opw_concatenate(opw_context *x, const char *name, opwright_tensors parts, opw_seen *whole,
                        int64_t spot)
 {
     if (x->refused) {
@@ -410,18 +410,18 @@ void opw_together(opw_context *x, const char *name, opwright_tensors parts, opw_
     whole->shape.at[spot] = extent;
 }
 
-void opw_presence(opw_context *x, const char *name, const opw_seen *value, bool wanted, const char *said,
+void opw_presence(opw_context *x, const char *name, const opw_seen *value, bool wanted, const char *written,
                        bool optional)
 {
     if (value != NULL && !wanted && opw_refuse(x, name, "-unwanted", name)) {
         opw_put(&x->got, "given");
         opw_put(&x->expected, "omitted, unless ");
-        opw_put(&x->expected, said);
+        opw_put(&x->expected, written);
     }
     if (value == NULL && wanted && !optional && opw_refuse(x, name, "-missing", name)) {
         opw_put(&x->got, "not given");
         opw_put(&x->expected, "an array, since ");
-        opw_put(&x->expected, said);
+        opw_put(&x->expected, written);
     }
 }
 
@@ -455,7 +455,7 @@ void opw_place(opw_context *x, opw_places *places, const char *axis, opw_int cou
     }
     places->entries[places->count].name = axis;
     places->entries[places->count].count = count < 0 ? 0 : count > OPWRIGHT_AXES ? OPWRIGHT_AXES : (int64_t)count;
-    places->entries[places->count++].said = false;
+    places->entries[places->count++].located = false;
 }
 
 static int64_t place_at(const opw_places *places, const char *axis)
@@ -474,7 +474,7 @@ void opw_say_place(opw_context *x, opw_places *places, const char *axis, const o
     if (x->refused || at < 0) {
         return;
     }
-    places->entries[at].said = true;
+    places->entries[at].located = true;
     places->entries[at].count = spots->count;
     for (int64_t n = 0; n < spots->count; ++n) {
         places->entries[at].spots[n] = (int8_t)spots->at[n];
@@ -484,7 +484,7 @@ void opw_say_place(opw_context *x, opw_places *places, const char *axis, const o
 void opw_placed(opw_context *x, opw_places *places, opw_order order)
 {
     bool taken[2 * OPWRIGHT_AXES] = {false};
-    int64_t free = 0, kept = 0;
+    int64_t free = 0, count = 0;
     opw_places sorted;
     if (x->refused) {
         places->count = 0;
@@ -493,15 +493,15 @@ void opw_placed(opw_context *x, opw_places *places, opw_order order)
     for (; *order != NULL; ++order) {
         const int64_t at = place_at(places, *order);
         if (at >= 0) {
-            sorted.entries[kept++] = places->entries[at];
-            for (int64_t n = 0; places->entries[at].said && n < places->entries[at].count; ++n) {
+            sorted.entries[count++] = places->entries[at];
+            for (int64_t n = 0; places->entries[at].located && n < places->entries[at].count; ++n) {
                 taken[places->entries[at].spots[n]] = true;
             }
         }
     }
-    sorted.count = kept;
-    for (int64_t at = 0; at < kept; ++at) {
-        for (int64_t n = 0; !sorted.entries[at].said && n < sorted.entries[at].count; ++n) {
+    sorted.count = count;
+    for (int64_t at = 0; at < count; ++at) {
+        for (int64_t n = 0; !sorted.entries[at].located && n < sorted.entries[at].count; ++n) {
             while (free < OPWRIGHT_AXES && taken[free]) {
                 ++free;
             }
@@ -825,20 +825,20 @@ opw_ints opw_stated(opw_context *x, const char *name, opwright_list value, const
     if (x->refused) {
         return found;
     }
-    const int64_t least = whole == NULL ? 0 : -1;
-    bool within = true, kept = true;
+    const int64_t minimum = whole == NULL ? 0 : -1;
+    bool within = true, kept_by_axes = true;
     opw_int others = 1;
     int64_t open = -1, opens = 0;
     for (int64_t at = 0; at < value.count; ++at) {
-        within = within && value.entries[at] >= least;
-        kept = kept && !(keeps && whole != NULL && at >= whole->count && value.entries[at] == 0);
+        within = within && value.entries[at] >= minimum;
+        kept_by_axes = kept_by_axes && !(keeps && whole != NULL && at >= whole->count && value.entries[at] == 0);
     }
     if (!within && opw_refuse(x, name, "-range", name)) {
         put_entries(&x->got, value);
         opw_put(&x->expected, "extents of at least ");
-        opw_put_int(&x->expected, least);
+        opw_put_int(&x->expected, minimum);
     }
-    if (!kept && opw_refuse(x, name, "-range", name)) {
+    if (!kept_by_axes && opw_refuse(x, name, "-range", name)) {
         put_entries(&x->got, value);
         opw_put(&x->got, ", with a 0 behind the last axis of ");
         say(&x->got, run_of(whole), "no axes");
@@ -922,15 +922,15 @@ void opw_put_part(opw_context *x, opw_places *to, const opw_places *from, const 
         return;
     }
     const int64_t behind = marks->count - from->entries[at].count;
-    int64_t kept = 0;
+    int64_t count = 0;
     for (int64_t n = 0; n < from->entries[at].count; ++n) {
         if (marks->at[behind + n] == number) {
-            to->entries[to->count].spots[kept++] = from->entries[at].spots[n];
+            to->entries[to->count].spots[count++] = from->entries[at].spots[n];
         }
     }
     to->entries[to->count].name = part;
-    to->entries[to->count].said = false;
-    to->entries[to->count++].count = kept;
+    to->entries[to->count].located = false;
+    to->entries[to->count++].count = count;
 }
 
 // Arrangements.
@@ -967,10 +967,10 @@ void opw_known(opw_context *x, opw_choice *choice, const char *axis, opw_extent 
     opw_set(&choice->extents, axis, extent);
 }
 
-void opw_unknown(opw_choice *choice, const char *axis, const char *said)
+void opw_unknown(opw_choice *choice, const char *axis, const char *written)
 {
     choice->unknown_axis[choice->unknowns] = axis;
-    choice->unknown[choice->unknowns++] = said;
+    choice->unknown[choice->unknowns++] = written;
 }
 
 static void put_expected(opw_choice *choice, const char *axis)
@@ -1041,42 +1041,42 @@ int64_t opw_chosen(opw_context *x, opw_choice *choice, const char *name, const c
 
 // Results of formulas.
 
-static void refuse_below(opw_context *x, opw_extent value, int64_t least, const char *rule, const char *what,
-                         const char *said, const char *expected)
+static void refuse_below(opw_context *x, opw_extent value, int64_t minimum, const char *rule, const char *what,
+                         const char *written, const char *expected)
 {
     bool enough = true;
     for (int64_t at = 0; at < value.count; ++at) {
-        enough = enough && value.at[at] >= least;
+        enough = enough && value.at[at] >= minimum;
     }
     if (!enough && opw_refuse(x, rule, "", "shape")) {
         opw_put(&x->got, what);
-        opw_put(&x->got, said);
+        opw_put(&x->got, written);
         opw_put(&x->got, " = ");
         say(&x->got, value, "no axes");
         opw_put(&x->expected, expected);
     }
 }
 
-void opw_divisor(opw_context *x, opw_extent value, const char *said)
+void opw_divisor(opw_context *x, opw_extent value, const char *written)
 {
-    refuse_below(x, value, 1, "inexact-division", "a divisor ", said, "a divisor of at least 1");
+    refuse_below(x, value, 1, "inexact-division", "a divisor ", written, "a divisor of at least 1");
 }
 
-void opw_not_negative(opw_context *x, opw_extent value, const char *said)
+void opw_not_negative(opw_context *x, opw_extent value, const char *written)
 {
-    refuse_below(x, value, 0, "negative-extent", "an extent ", said, "an extent of at least 0");
+    refuse_below(x, value, 0, "negative-extent", "an extent ", written, "an extent of at least 0");
 }
 
 void opw_counted(opw_context *x, opw_int value, int64_t row)
 {
     const opwright_dtype dtype = x->op->accumulate[row];
     const opw_int one = 1;
-    const opw_int most = dtype == OPWRIGHT_F32 ? one << 24 : dtype == OPWRIGHT_F64 ? one << 53 : one << 62;
-    if (value > most && opw_refuse(x, "index-overflow", "", "shape")) {
+    const opw_int limit = dtype == OPWRIGHT_F32 ? one << 24 : dtype == OPWRIGHT_F64 ? one << 53 : one << 62;
+    if (value > limit && opw_refuse(x, "index-overflow", "", "shape")) {
         opw_put_int(&x->got, value);
         opw_put(&x->got, " cells to number");
         opw_put(&x->expected, "at most ");
-        opw_put_int(&x->expected, most);
+        opw_put_int(&x->expected, limit);
         opw_put(&x->expected, ", exact in ");
         opw_put(&x->expected, opw_dtype_names[dtype].numpy);
     }

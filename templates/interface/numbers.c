@@ -5,28 +5,28 @@
 #include <math.h>
 #include <string.h>
 
-#define INT_MOST ((opw_int)(((unsigned __int128)-1) >> 1))
+#define INT128_LIMIT ((opw_int)(((unsigned __int128)-1) >> 1))
 static const opw_int INDEX_LIMIT = (opw_int)1 << 62;
 
 // A bound that no index of the spec reaches; larger values only compare as larger.
-static opw_int most(bool negative) { return negative ? -INT_MOST : INT_MOST; }
+static opw_int saturated(bool negative) { return negative ? -INT128_LIMIT : INT128_LIMIT; }
 
 opw_int opw_add(opw_int a, opw_int b)
 {
     opw_int result;
-    return __builtin_add_overflow(a, b, &result) ? most(a < 0) : result;
+    return __builtin_add_overflow(a, b, &result) ? saturated(a < 0) : result;
 }
 
 opw_int opw_sub(opw_int a, opw_int b)
 {
     opw_int result;
-    return __builtin_sub_overflow(a, b, &result) ? most(a < 0) : result;
+    return __builtin_sub_overflow(a, b, &result) ? saturated(a < 0) : result;
 }
 
 opw_int opw_mul(opw_int a, opw_int b)
 {
     opw_int result;
-    return __builtin_mul_overflow(a, b, &result) ? most((a < 0) != (b < 0)) : result;
+    return __builtin_mul_overflow(a, b, &result) ? saturated((a < 0) != (b < 0)) : result;
 }
 
 opw_int opw_min(opw_int a, opw_int b) { return a < b ? a : b; }
@@ -127,7 +127,7 @@ opw_int opw_scaled(opw_context *x, opw_int whole, double factor)
         return 0;
     }
     const double down = floor((double)product);
-    return fabs(down) < 1e38 ? (opw_int)down : most(down < 0);
+    return fabs(down) < 1e38 ? (opw_int)down : saturated(down < 0);
 }
 
 opw_int opw_times(opw_context *x, opw_int a, opw_int b)
@@ -443,7 +443,7 @@ void opw_per_reals(opw_context *x, const char *name, opwright_reals entries, opw
     }
 }
 
-void opw_least(opw_context *x, const char *rule, const char *argument, const char *role,
+void opw_at_least(opw_context *x, const char *rule, const char *argument, const char *role,
                     opw_extent value, int64_t minimum)
 {
     bool enough = true;

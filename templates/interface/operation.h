@@ -172,20 +172,20 @@ typedef struct opw_prepared {
     opwright_contraction problem;
 } opw_prepared;
 
-typedef struct opw_told {
+typedef struct opw_plan {
     int64_t shared, task; // bytes of scratch, of all workers and of each
     int64_t product_count;
     opw_prepared products[OPWRIGHT_PRODUCTS_OF];
-} opw_told;
+} opw_plan;
 
 // Fills in the struct of sizes of a call of steps.
-void opw_tell_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_told *told);
-void opw_tell_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
-                            opw_told *told);
+void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan);
+void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
+                            opw_plan *plan);
 const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name);
 opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room);
 void opw_put_values(int64_t *at, const opw_field *field, opw_extent value);
-int64_t opw_told_bytes(const opw_told *told, int64_t workers);
+int64_t opw_plan_bytes(const opw_plan *plan, int64_t workers);
 
 extern const opw_pair opw_sections[]; // sections of the page on calls, by rule prefix; the first one is the default
 

@@ -42,11 +42,11 @@ static bool nested(const walks *some, int name)
 
 static walks merged(const walks *some)
 {
-    walks kept;
-    kept.count = 0;
+    walks result;
+    result.count = 0;
     for (int64_t n = 0; n < some->count; ++n) {
         const walk *const next = &some->at[n];
-        walk *const last = kept.count > 0 ? &kept.at[kept.count - 1] : NULL;
+        walk *const last = result.count > 0 ? &result.at[result.count - 1] : NULL;
         bool joins = last != NULL;
         for (int name = LEFT; joins && name <= OUT; ++name) {
             joins = last->step[name] == next->step[name] * next->extent;
@@ -55,10 +55,10 @@ static walks merged(const walks *some)
             last->extent *= next->extent;
             memcpy(last->step, next->step, sizeof last->step);
         } else {
-            kept.at[kept.count++] = *next;
+            result.at[result.count++] = *next;
         }
     }
-    return kept;
+    return result;
 }
 
 static void push(walks *some, walk one)
@@ -414,16 +414,16 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     return found;
 }
 
-void opw_tell_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
-                            opw_told *told)
+void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
+                            opw_plan *plan)
 {
-    told->product_count = x->op->product_count;
-    for (int64_t n = 0; n < told->product_count; ++n) {
+    plan->product_count = x->op->product_count;
+    for (int64_t n = 0; n < plan->product_count; ++n) {
         const opw_product_of *const one = &x->op->products[n];
         const char *lane = "";
         if (one->finish[0] != NULL) {
             lane = x->op->phases[one->phase + 1].letters[lanes[one->phase + 1]].letter;
         }
-        told->products[n] = prepared(x, arrays, one, lane);
+        plan->products[n] = prepared(x, arrays, one, lane);
     }
 }

@@ -70,7 +70,7 @@ typedef struct opw_places {
     struct {
         const char *name;
         int64_t count;
-        bool said;
+        bool located;
         int8_t spots[OPWRIGHT_AXES];
     } entries[OPWRIGHT_PLACED];
 } opw_places;
@@ -170,7 +170,7 @@ typedef struct opw_context {
 void opw_put(opw_text *text, const char *letters);
 void opw_put_int(opw_text *text, opw_int value);
 void opw_put_real(opw_text *text, double value);
-void opw_put_word(opw_text *text, const char *word, int64_t most);
+void opw_put_word(opw_text *text, const char *word, int64_t limit);
 void opw_put_tuple(opw_text *text, const opw_int *values, int64_t count);
 void opw_put_list(opw_text *text, const opw_int *values, int64_t count);
 // As opw_put_list, the first of them where there are many.
@@ -259,7 +259,7 @@ const char *opw_stated_shape(opw_context *x, const char *output, opw_int length,
                                   const opwright_tensor *tensor, const char *list_name, opwright_list list,
                                   opw_ints *shape);
 void opw_several(opw_context *x, const char *name, opwright_tensors parts);
-void opw_together(opw_context *x, const char *name, opwright_tensors parts, opw_seen *whole,
+void opw_concatenate(opw_context *x, const char *name, opwright_tensors parts, opw_seen *whole,
                        int64_t spot);
 void opw_presence(opw_context *x, const char *name, const opw_seen *value, bool wanted, const char *say,
                        bool optional);
@@ -318,13 +318,13 @@ typedef struct opw_choice {
 
 void opw_choose(opw_choice *choice, opw_order order, const opw_axes *axes);
 void opw_known(opw_context *x, opw_choice *choice, const char *axis, opw_extent extent);
-void opw_unknown(opw_choice *choice, const char *axis, const char *said);
+void opw_unknown(opw_choice *choice, const char *axis, const char *written);
 void opw_way(opw_context *x, opw_choice *choice, const char *way);
 int64_t opw_chosen(opw_context *x, opw_choice *choice, const char *name, const char *argument);
 
 // Sizes.
 
-void opw_least(opw_context *x, const char *rule, const char *argument, const char *role,
+void opw_at_least(opw_context *x, const char *rule, const char *argument, const char *role,
                     opw_extent value, int64_t minimum);
 // The refusal of a call that breaks a constraint, followed by the values that do so and the nearest ones.
 bool opw_broken(opw_context *x, const char *rule, const char *argument, const char *say);

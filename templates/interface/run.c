@@ -54,11 +54,11 @@ static const char *place_of(const opw_context *x)
     return place->name != NULL ? place->value : opw_sections[0].value;
 }
 
-static void shorten(opw_text *text, size_t most)
+static void shorten(opw_text *text, size_t limit)
 {
-    if (text->length > most) {
-        memcpy(text->letters + most - 3, "...", 4);
-        text->length = most;
+    if (text->length > limit) {
+        memcpy(text->letters + limit - 3, "...", 4);
+        text->length = limit;
     }
 }
 
@@ -72,7 +72,7 @@ static char *add(char *at, const char *end, const char *letters)
     return at;
 }
 
-static int told(opw_context *x, opwright_error *error)
+static int plan(opw_context *x, opwright_error *error)
 {
     if (!x->refused) {
         return OPWRIGHT_OK;
@@ -365,7 +365,7 @@ static void refuse_sharing(opw_context *x, const char *with)
     }
 }
 
-static void checked_apart(opw_context *x, int64_t number, const opwright_tensor *target)
+static void refuse_overlap(opw_context *x, int64_t number, const opwright_tensor *target)
 {
     const opw_operation *const op = x->op;
     for (int64_t n = 0; n < op->input_count && !x->refused; ++n) {
@@ -433,7 +433,7 @@ static void checked_output(opw_context *x, int64_t number)
         opw_put(&x->got, "an array whose cells share memory");
         opw_put(&x->expected, "cells that do not overlap");
     }
-    checked_apart(x, number, target);
+    refuse_overlap(x, number, target);
 }
 
 // Kernels of convolutions require arrays without gaps; the caller must copy others.
@@ -686,7 +686,7 @@ static opw_stem stem_of(opw_context *x)
     return op->stems[0];
 }
 
-static void tell_plainly(const opw_context *x, void *sizes)
+static void fill_sizes(const opw_context *x, void *sizes)
 {
     for (int64_t n = 0; n < x->op->field_count; ++n) {
         int64_t *const at = (int64_t *)(void *)((char *)sizes + x->op->fields[n].at);
@@ -719,16 +719,16 @@ static opw_int bytes_of(opw_context *x, void *sizes, size_t size, int64_t worker
     int64_t begin = 0;
     memset(sizes, 0, size);
     if (!x->op->steps) {
-        tell_plainly(x, sizes);
+        fill_sizes(x, sizes);
         return isa > 0 ? x->op->scratch(stem.scratch[isa], sizes, workers) : 0;
     }
     for (int64_t piece = 0; piece < pieces(x); ++piece) {
         opw_array arrays[2 * OPWRIGHT_INPUTS];
-        opw_told made;
+        opw_plan made;
         put_arrays(x, arrays, piece, NULL);
         begin = cut(x, arrays, begin);
-        opw_tell_steps(x, arrays, sizes, &made);
-        bytes = opw_max(bytes, opw_told_bytes(&made, workers));
+        opw_plan_steps(x, arrays, sizes, &made);
+        bytes = opw_max(bytes, opw_plan_bytes(&made, workers));
     }
     return bytes;
 }
@@ -754,7 +754,7 @@ static void run_plainly(opw_context *x, void *sizes, const opwright_team *team, 
     const int64_t isa = best_of(x, &stem);
     void *at[2 * OPWRIGHT_INPUTS];
     int64_t count = 0;
-    tell_plainly(x, sizes);
+    fill_sizes(x, sizes);
     for (int64_t n = 0; n < op->input_count; ++n) {
         if (!op->inputs[n].states_shape) {
             const opwright_tensor *const tensor = tensor_at(x->call, &op->inputs[n]);
@@ -783,11 +783,11 @@ static void run_steps(opw_context *x, void *sizes, const opwright_team *team, ch
     int64_t begin = 0;
     for (int64_t piece = 0; piece < pieces(x); ++piece) {
         opw_array arrays[2 * OPWRIGHT_INPUTS];
-        opw_told made;
+        opw_plan made;
         void *at[2 * OPWRIGHT_INPUTS];
         put_arrays(x, arrays, piece, beside);
         begin = cut(x, arrays, begin);
-        opw_tell_steps(x, arrays, sizes, &made);
+        opw_plan_steps(x, arrays, sizes, &made);
         for (int64_t n = 0; n < op->array_count; ++n) {
             at[n] = arrays[n].data;
         }
@@ -811,7 +811,7 @@ int opw_infer_call(const opw_operation *op, const void *call, opwright_shape *sh
             shapes[n].shape[at] = (int64_t)output->shape.at[at];
         }
     }
-    return told(&x, error);
+    return plan(&x, error);
 }
 
 int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, size_t size,
@@ -835,7 +835,7 @@ int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, siz
             memory->alignment = ALIGNMENT;
         }
     }
-    return told(&x, error);
+    return plan(&x, error);
 }
 
 int opw_run_call(const opw_operation *op, const void *call, void *sizes, size_t size, const opwright_run *run,
@@ -871,5 +871,5 @@ int opw_run_call(const opw_operation *op, const void *call, void *sizes, size_t 
             run_plainly(&x, sizes, workers > 1 ? team : NULL, scratch);
         }
     }
-    return told(&x, error);
+    return plan(&x, error);
 }

@@ -24,13 +24,13 @@ typedef struct run {
     } along[ALONG];
 } run;
 
-typedef struct teller {
+typedef struct planner {
     const opw_context *x;
     const opw_operation *op;
     const opw_array *arrays;
     int64_t runs;
     run run[RUNS];
-} teller;
+} planner;
 
 typedef struct candidate {
     const opw_lanes *lanes;
@@ -84,7 +84,7 @@ static const char *symbol_of(const opw_array_info *info, const char *axis)
 
 // Runs.
 
-static void add_along(const teller *t, run *made, const opw_array_info *info, const opw_array *array)
+static void add_along(const planner *t, run *made, const opw_array_info *info, const opw_array *array)
 {
     (void)t;
     for (const opw_pair *axis = info->axes; axis->name != NULL; ++axis) {
@@ -167,7 +167,7 @@ static void merge(run *made)
     made->count = kept;
 }
 
-static void find_run(teller *t, const char *symbol, bool counted)
+static void find_run(planner *t, const char *symbol, bool counted)
 {
     run *const made = &t->run[t->runs++];
     const opw_extent extents = opw_axis(&t->x->found.values, symbol);
@@ -190,7 +190,7 @@ static void find_run(teller *t, const char *symbol, bool counted)
     merge(made);
 }
 
-static const run *run_of(const teller *t, const char *symbol)
+static const run *run_of(const planner *t, const char *symbol)
 {
     for (int64_t n = 0; n < t->runs; ++n) {
         if (strcmp(t->run[n].symbol, symbol) == 0) {
@@ -201,7 +201,7 @@ static const run *run_of(const teller *t, const char *symbol)
 }
 
 // The strides along an axis, 0 for broadcasting; returns the number of axes.
-static int64_t strides_of(const teller *t, const char *name, const char *axis, int64_t *strides)
+static int64_t strides_of(const planner *t, const char *name, const char *axis, int64_t *strides)
 {
     const opw_array *const array = opw_array_of(t->op, t->arrays, name);
     const opw_array_info *const info = t->op->arrays + (array - t->arrays);
@@ -217,7 +217,7 @@ static int64_t strides_of(const teller *t, const char *name, const char *axis, i
 
 // Lanes.
 
-static bool absent(const teller *t, const char *name)
+static bool absent(const planner *t, const char *name)
 {
     for (int64_t n = 0; n < t->op->output_count; ++n) {
         if (strcmp(t->op->outputs[n].name, name) == 0) {
@@ -228,7 +228,7 @@ static bool absent(const teller *t, const char *name)
 }
 
 // Whether tiles copy the second tensor to the first.
-static bool crosses(const teller *t, const opw_lanes *letter)
+static bool crosses(const planner *t, const opw_lanes *letter)
 {
     const opw_pair *const to = &letter->walks[0], *const from = &letter->walks[1];
     const opw_array *const written = opw_array_of(t->op, t->arrays, to->name);
@@ -244,7 +244,7 @@ static bool crosses(const teller *t, const opw_lanes *letter)
            along->extents[along->count - 1] >= ENOUGH && along->extents[across] >= ENOUGH;
 }
 
-static candidate described(const teller *t, const opw_lanes *letter)
+static candidate described(const planner *t, const opw_lanes *letter)
 {
     candidate made = {letter, 1, true, false};
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
@@ -274,7 +274,7 @@ static bool holds(int row, const candidate *c)
     return rows[row];
 }
 
-static int64_t lanes_of(const teller *t, const opw_phase *phase)
+static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
     enum { ROWS = 6, LETTERS = 8 };
     candidate made[LETTERS];
@@ -324,7 +324,7 @@ static void put_reals(double *at, const opw_field *field, const opw_real_values 
     }
 }
 
-static int64_t number_of_word(const teller *t, const char *name)
+static int64_t number_of_word(const planner *t, const char *name)
 {
     const opw_word_list *list = t->op->words;
     const char *word = "";
@@ -341,7 +341,7 @@ static int64_t number_of_word(const teller *t, const char *name)
     return number;
 }
 
-static void put_strides(const teller *t, int64_t *at, const opw_field *field)
+static void put_strides(const planner *t, int64_t *at, const opw_field *field)
 {
     int64_t strides[OPWRIGHT_AXES];
     const opw_array *const array = opw_array_of(t->op, t->arrays, field->of);
@@ -354,7 +354,7 @@ static void put_strides(const teller *t, int64_t *at, const opw_field *field)
     }
 }
 
-static void put_member(const teller *t, int64_t *at, const opw_field *field)
+static void put_member(const planner *t, int64_t *at, const opw_field *field)
 {
     const run *const along = field->kind == OPWRIGHT_RANK || field->kind == OPWRIGHT_EXTENTS ? run_of(t, field->of) : 0;
     switch (field->kind) {
@@ -379,11 +379,11 @@ static int64_t *member(const opw_operation *op, void *sizes, enum opw_field_kind
     return NULL;
 }
 
-static bool unstored(const opw_operation *op, const opw_told *told, const char *name)
+static bool unstored(const opw_operation *op, const opw_plan *plan, const char *name)
 {
     bool found = false;
-    for (int64_t n = 0; n < told->product_count; ++n) {
-        const opw_prepared *const product = &told->products[n];
+    for (int64_t n = 0; n < plan->product_count; ++n) {
+        const opw_prepared *const product = &plan->products[n];
         const bool stored = product->engine == NULL || product->way == OPWRIGHT_STORED;
         found = found || (!stored && strcmp(op->products[n].target.array, name) == 0);
     }
@@ -391,7 +391,7 @@ static bool unstored(const opw_operation *op, const opw_told *told, const char *
 }
 
 // The offset of each intermediate: those shared by all tasks, then those of a task.
-static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told *told)
+static void lay_out(const planner *t, void *sizes, const int64_t *lanes, opw_plan *plan)
 {
     const opw_found *const found = &t->x->found;
     const int64_t itemsize = t->op->integers ? 8 : opw_dtype_names[t->op->accumulate[found->row]].size;
@@ -400,7 +400,7 @@ static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told
         const opw_between *const one = &found->between[n];
         const bool own = one->phase >= 0;
         const opw_int cells = one->cells[own && one->letters > 1 ? lanes[one->phase] : 0];
-        const opw_int bytes = unstored(t->op, told, one->name) ? 0 : opw_mul(cells, itemsize);
+        const opw_int bytes = unstored(t->op, plan, one->name) ? 0 : opw_mul(cells, itemsize);
         begins[n] = end[own];
         end[own] = (int64_t)opw_min(opw_add(end[own], (bytes + LINE - 1) / LINE * LINE), INT64_MAX / 2);
     }
@@ -410,17 +410,17 @@ static void lay_out(const teller *t, void *sizes, const int64_t *lanes, opw_told
             *at = begins[n] + (found->between[n].phase >= 0 ? end[0] : 0);
         }
     }
-    told->shared = end[0];
-    told->task = end[1];
+    plan->shared = end[0];
+    plan->task = end[1];
     int64_t *const bytes = member(t->op, sizes, OPWRIGHT_BYTES, "");
     if (bytes != NULL) {
         *bytes = end[1];
     }
 }
 
-void opw_tell_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_told *told)
+void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan)
 {
-    teller t;
+    planner t;
     t.x = x;
     t.op = x->op;
     t.arrays = arrays;
@@ -437,31 +437,31 @@ void opw_tell_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
     for (int64_t n = 0; n < t.op->phase_count; ++n) {
         lanes[n] = lanes_of(&t, &t.op->phases[n]);
     }
-    opw_tell_products(x, arrays, lanes, told);
-    lay_out(&t, sizes, lanes, told);
+    opw_plan_products(x, arrays, lanes, plan);
+    lay_out(&t, sizes, lanes, plan);
     opwright_product *const products = (opwright_product *)(void *)member(t.op, sizes, OPWRIGHT_PRODUCTS, "");
-    for (int64_t n = 0; n < told->product_count; ++n) {
-        const opw_prepared *const one = &told->products[n];
+    for (int64_t n = 0; n < plan->product_count; ++n) {
+        const opw_prepared *const one = &plan->products[n];
         const opwright_product none = {0};
         products[n] = none;
         if (one->engine != NULL) {
             products[n].run = one->engine->run;
             products[n].problem = &one->problem;
             products[n].way = one->way;
-            products[n].shared = told->shared;
-            products[n].task = told->task;
+            products[n].shared = plan->shared;
+            products[n].task = plan->task;
         }
     }
 }
 
-int64_t opw_told_bytes(const opw_told *told, int64_t workers)
+int64_t opw_plan_bytes(const opw_plan *plan, int64_t workers)
 {
-    opw_int most = 0;
-    for (int64_t n = 0; n < told->product_count; ++n) {
-        const opw_prepared *const one = &told->products[n];
+    opw_int products = 0;
+    for (int64_t n = 0; n < plan->product_count; ++n) {
+        const opw_prepared *const one = &plan->products[n];
         const opw_int bytes = one->engine != NULL ? one->engine->scratch(&one->problem, workers) : 0;
-        most = opw_max(most, bytes);
+        products = opw_max(products, bytes);
     }
-    const opw_int steps = opw_add(told->shared, opw_mul(told->task, workers));
-    return (int64_t)opw_min(opw_add(steps, most), INT64_MAX);
+    const opw_int steps = opw_add(plan->shared, opw_mul(plan->task, workers));
+    return (int64_t)opw_min(opw_add(steps, products), INT64_MAX);
 }

@@ -75,14 +75,14 @@ void opw_put_real(opw_text *text, double value)
     opw_put(text, made);
 }
 
-// A word in quotes, cut to `most` characters.
-void opw_put_word(opw_text *text, const char *word, int64_t most)
+// A word in quotes, cut to `limit` characters.
+void opw_put_word(opw_text *text, const char *word, int64_t limit)
 {
     const char *const quote = strchr(word, '\'') != NULL && strchr(word, '"') == NULL ? "\"" : "'";
     opw_put(text, quote);
     for (int64_t letters = 0; *word != 0; ++word) {
         const unsigned char letter = (unsigned char)*word;
-        if ((letter & 0xC0) != 0x80 && ++letters > most) {
+        if ((letter & 0xC0) != 0x80 && ++letters > limit) {
             break;
         }
         char made[8] = {*word, 0};
@@ -161,13 +161,13 @@ const char *opw_nearest_word(const char *given, const opw_spelling *spellings)
         small[length] = (char)(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
     }
     const opw_spelling *best = NULL;
-    double most = 0.5;
+    double limit = 0.5;
     for (; spellings->word != NULL; ++spellings) {
         const int64_t own = (int64_t)strlen(spellings->word);
         const double whole = (double)(own + length);
         const double ratio = whole == 0 ? 1 : 2.0 * (double)common(spellings->word, own, small, length) / whole;
-        if (ratio > most || (ratio == most && (best == NULL || strcmp(spellings->word, best->word) > 0))) {
-            most = ratio;
+        if (ratio > limit || (ratio == limit && (best == NULL || strcmp(spellings->word, best->word) > 0))) {
+            limit = ratio;
             best = spellings;
         }
     }

@@ -248,7 +248,7 @@ class Rules(Expressions):
     def make_together(self, name: str, node: ast.Call) -> None:
         whole = Unary("&", Index(Member(CONTEXT, "inputs"), integer([*self.tensors].index(name))))
         spot = self.value(node.args[2]).node
-        self.body.append(Do(call("opw_together", CONTEXT, Text(name), self.tensors[name], whole, spot)))
+        self.body.append(Do(call("opw_concatenate", CONTEXT, Text(name), self.tensors[name], whole, spot)))
 
     def make_stretched(self, name: str, node: ast.Call) -> Value:
         whole, parts = node.args
@@ -310,7 +310,7 @@ class Rules(Expressions):
             self.extent(self.value(value)),
             self.node(minimum),
         )
-        self.body.append(Do(call("opw_least", CONTEXT, *told)))
+        self.body.append(Do(call("opw_at_least", CONTEXT, *told)))
 
     def do_choose(self, node: ast.Call) -> None:
         self.choose(node)
