@@ -24,6 +24,7 @@ from .joining import joined
 from .lanes import lane_letters
 from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program, program
+from .scans import scanned
 from .sharing import shared
 
 
@@ -153,7 +154,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = paired(_accumulating(program(op), [tensor.name for tensor in op.outputs]))
+    found = paired(scanned(_accumulating(program(op), [tensor.name for tensor in op.outputs])))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(
