@@ -114,6 +114,18 @@ def test_maxima_and_sums_over_rows_of_any_length_are_those_of_numpy(isa: str) ->
         assert kernels.reduce_max(a, axes=[1], keep_dims=False)[4] == np.inf
 
 
+def test_the_greatest_and_least_of_a_row_are_right_whichever_lane_holds_them(isa: str) -> None:
+    """One cell of each row stands out, in each lane of a vector and of what remains; no sign of a zero is lost."""
+    for length in (32, 75):
+        for common, one in ((-2.0, 5.0), (3.0, -7.0), (-np.inf, -3e38), (1.0, np.nan), (np.inf, np.nan), (-0.0, -0.0)):
+            rows = np.full((length, length), common, np.float32)
+            np.fill_diagonal(rows, one)
+            for function, expected in ((kernels.reduce_max, rows.max(1)), (kernels.reduce_min, rows.min(1))):
+                found = function(rows, axes=[1], keep_dims=False)
+                assert np.array_equal(found, expected, equal_nan=True), (function, length, one)
+                assert (np.isnan(expected) | (np.signbit(found) == np.signbit(expected))).all(), (function, length, one)
+
+
 @pytest.mark.parametrize("beta", [2.0, 3.0, 0.5, -1.0, 0.0, 4.0])
 def test_a_power_whose_exponent_a_call_says_keeps_to_its_bound(beta: float) -> None:
     given = samples()

@@ -2181,6 +2181,25 @@ static inline float opwright_product_of_f32(float *lanes)
 
 static inline float opwright_max_of_f32(float *lanes)
 {
+#if defined(__AVX2__)
+    const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
+    const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
+    const __m256 first = _mm256_blendv_ps(_mm256_max_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q))
+;
+    const __m256 second = _mm256_blendv_ps(_mm256_max_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q))
+;
+    const __m256 eight = _mm256_blendv_ps(_mm256_max_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q))
+;
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_blendv_ps(_mm_max_ps(begin, end), begin, _mm_cmp_ps(begin, begin, _CMP_UNORD_Q))
+;
+    const __m128 other_two = _mm_movehl_ps(four, four);
+    const __m128 two = _mm_blendv_ps(_mm_max_ps(four, other_two), four, _mm_cmp_ps(four, four, _CMP_UNORD_Q))
+;
+    const __m128 odd = _mm_movehdup_ps(two);
+    return _mm_cvtss_f32(_mm_blendv_ps(_mm_max_ps(two, odd), two, _mm_cmp_ps(two, two, _CMP_UNORD_Q))
+);
+#else
 #if defined(__GNUC__)
     opwright_four fours[8];
     memcpy(fours, lanes, sizeof fours);
@@ -2210,10 +2229,30 @@ static inline float opwright_max_of_f32(float *lanes)
     const float even = opwright_pick_f32((lanes[0] > lanes[2]) | (lanes[0] != lanes[0]), lanes[0], lanes[2]);
     const float odd = opwright_pick_f32((lanes[1] > lanes[3]) | (lanes[1] != lanes[1]), lanes[1], lanes[3]);
     return opwright_pick_f32((even > odd) | (even != even), even, odd);
+#endif
 }
 
 static inline float opwright_min_of_f32(float *lanes)
 {
+#if defined(__AVX2__)
+    const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
+    const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
+    const __m256 first = _mm256_blendv_ps(_mm256_min_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q))
+;
+    const __m256 second = _mm256_blendv_ps(_mm256_min_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q))
+;
+    const __m256 eight = _mm256_blendv_ps(_mm256_min_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q))
+;
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_blendv_ps(_mm_min_ps(begin, end), begin, _mm_cmp_ps(begin, begin, _CMP_UNORD_Q))
+;
+    const __m128 other_two = _mm_movehl_ps(four, four);
+    const __m128 two = _mm_blendv_ps(_mm_min_ps(four, other_two), four, _mm_cmp_ps(four, four, _CMP_UNORD_Q))
+;
+    const __m128 odd = _mm_movehdup_ps(two);
+    return _mm_cvtss_f32(_mm_blendv_ps(_mm_min_ps(two, odd), two, _mm_cmp_ps(two, two, _CMP_UNORD_Q))
+);
+#else
 #if defined(__GNUC__)
     opwright_four fours[8];
     memcpy(fours, lanes, sizeof fours);
@@ -2243,6 +2282,7 @@ static inline float opwright_min_of_f32(float *lanes)
     const float even = opwright_pick_f32((lanes[0] < lanes[2]) | (lanes[0] != lanes[0]), lanes[0], lanes[2]);
     const float odd = opwright_pick_f32((lanes[1] < lanes[3]) | (lanes[1] != lanes[1]), lanes[1], lanes[3]);
     return opwright_pick_f32((even < odd) | (even != even), even, odd);
+#endif
 }
 
 static inline double opwright_sum_of_f64(double *lanes)
