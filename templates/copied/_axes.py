@@ -331,9 +331,9 @@ def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps
 
 def counted(value: int, dtype: str) -> None:
     """Numbers below `value` must be exact in the type in which values are made."""
-    most = {"float32": 2**24, "float64": 2**53}.get(dtype, INDEX_LIMIT)
-    if value > most:
-        raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {most}, exact in {dtype}")
+    limit = {"float32": 2**24, "float64": 2**53}.get(dtype, INDEX_LIMIT)
+    if value > limit:
+        raise Refusal("index-overflow", "shape", f"{value} cells to number", f"at most {limit}, exact in {dtype}")
 
 
 def divisor(value: Extent, say: str) -> None:

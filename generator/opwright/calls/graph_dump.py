@@ -236,10 +236,10 @@ def _inputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
 
 def _outputs(node: Node, op: Op) -> tuple[LogicalTensor, ...]:
     tensors = node.entries()
-    least = sum(tensor.when is None for tensor in op.outputs)
-    if not least <= len(tensors) <= len(op.outputs):
+    lowest = sum(tensor.when is None for tensor in op.outputs)
+    if not lowest <= len(tensors) <= len(op.outputs):
         names = ", ".join(tensor.name + ("?" if tensor.when else "") for tensor in op.outputs)
-        has = "one output" if len(op.outputs) == 1 else f"{least} to {len(op.outputs)} outputs"
+        has = "one output" if len(op.outputs) == 1 else f"{lowest} to {len(op.outputs)} outputs"
         node.fail(f"{op.op} has {has} ({names}), not {len(tensors)}")
     return tuple(map(_tensor, tensors))
 

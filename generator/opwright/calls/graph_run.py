@@ -244,8 +244,8 @@ def _fits(call: GraphCall, shapes: list[tuple[int, ...]], made: Sequence[tuple[i
 def _affordable(size: int, refusal: Callable[[str], UsageError]) -> None:
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     if size > limit:
-        most = f"a quarter of this machine's memory, {limit / 2**30:.1f} GiB"
-        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in total, more than {most}")
+        quarter = f"a quarter of this machine's memory, {limit / 2**30:.1f} GiB"
+        raise refusal(f"the tensors need {size / 2**30:.1f} GiB in total, more than {quarter}")
 
 
 # Then the arrays.

@@ -96,13 +96,13 @@ def neutrals(op: Op) -> Iterator[Problem]:
     wanted = list(on_missing_axes(op))
     given = [(symbol_of(a), a.neutral, a.at, a.min, a.max) for a in op.attributes]
     given += [(symbol, let.neutral, let.at, None, None) for symbol, let in op.lets.items()]
-    for symbol, neutral, at, least, most in given:
+    for symbol, neutral, at, minimum, maximum in given:
         mine = [(tree, value) for tree, value in wanted if symbol in expr.names(tree)]
         wrong = [(tree, value) for tree, value in mine if not missing.fits(tree, value)]
         if neutral is None or not wrong:
             continue
         for better in _BETTER:
-            inside = (least is None or least <= better) and (most is None or better <= most)
+            inside = (minimum is None or minimum <= better) and (maximum is None or better <= maximum)
             if inside and all(missing.with_value(symbol, better).fits(tree, value) for tree, value in mine):
                 what = "a condition would not hold"
                 if wrong[0][1] is not True:

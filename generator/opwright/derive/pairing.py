@@ -16,7 +16,7 @@ from .contraction import contracts, walked
 from .program import Array, Formula, Part, Program
 from .roles import COLUMNS, ROWS, roles
 
-MOST_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
+MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 
 
 def paired(found: Program) -> Program:
@@ -53,7 +53,7 @@ class _Split:
         scales = [factor for factor in factors if not self.letters(factor)]
         operands = [self.operand(factor) for factor in factors if self.letters(factor)]
         plain = len(operands) == 2 and not (scales or self.made or part.where)
-        if not 2 <= len(operands) <= MOST_FACTORS or plain:
+        if not 2 <= len(operands) <= MAX_FACTORS or plain:
             return []
         orders = [order for order in itertools.permutations(operands) if self.is_contracted(order)]
         if not orders:

@@ -104,8 +104,8 @@ def slope(tree: Expr, letter: str) -> Expr | None:
     return None
 
 
-def sign(tree: Expr, least: Mapping[str, int]) -> int:
-    """1 or -1 for a value that is surely at least 1 or at most -1, else 0. `least` has the minimum of each symbol."""
+def sign(tree: Expr, minimum: Mapping[str, int]) -> int:
+    """1 or -1 for a value that is surely at least 1 or at most -1, else 0. `minimum` has that of each symbol."""
     try:
         terms = polynomial(tree).terms
     except NotPolynomial:
@@ -113,7 +113,7 @@ def sign(tree: Expr, least: Mapping[str, int]) -> int:
     if len(terms) != 1:
         return 0
     (monomial, factor) = terms[0]
-    if any(least.get(name, 0) < 1 or power < 0 for name, power in monomial):
+    if any(minimum.get(name, 0) < 1 or power < 0 for name, power in monomial):
         return 0
     return 1 if factor > 0 else -1
 

@@ -110,7 +110,7 @@ class Guards:
         letter = next(n for n in condition.names & letters.keys() if loop in dict(self.elements.copies(letters[n])))
         if condition.tree is None or (slope := slopes.slope(condition.tree, letter)) is None:
             return False
-        sign = slopes.sign(slope, self.elements.least)
+        sign = slopes.sign(slope, self.elements.minimum)
         rest = slopes.without(condition.tree, letter)
         if sign == 0 or letter in expr.names(rest):
             return False

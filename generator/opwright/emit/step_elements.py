@@ -61,8 +61,8 @@ class Elements:
         self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # memoised by cell while offsets stay
         self.used: set[str] = set()  # arrays
         self.steps: list[Expr] = []  # strides of rows, which need no buffer if they are 1
-        self.least = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
-        self.least |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
+        self.minimum = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
+        self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         self.axes = spatial_names(op)
 
     @property

@@ -33,7 +33,7 @@ class Finish(Lowering):
     def body(self) -> tuple[Stmt, ...]:
         """One pass per piece of a row, with as many cells as a block of the phase's tasks."""
         inner = self.statements()
-        along, block = self.along(), self.constant("block_", self.most_lanes())
+        along, block = self.along(), self.constant("block_", self.max_lanes())
         cell, rest = Binary("+", Name("cell_"), AT), Binary("-", CELLS, AT)
         end = Call("opwright_min", (Binary("+", BEGIN, Call("opwright_min", (block, rest))), along))
         body = (

@@ -153,17 +153,17 @@ class Lowering(Loops):
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
         after: list[Stmt] = []
         if self.lanes is not None:
-            most = self.most_lanes()
+            maximum = self.max_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
                 block = self.constant(
-                    "block_", Call("opwright_block", (along, others, Name("parts_"), most, self.stored()))
+                    "block_", Call("opwright_block", (along, others, Name("parts_"), maximum, self.stored()))
                 )
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
             elif self.laned_rows:
-                self.constant("block_", most)
+                self.constant("block_", maximum)
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
 
     def stored(self) -> Expr:
@@ -186,7 +186,7 @@ class Lowering(Loops):
             rest = Name(left)
         return statements
 
-    def most_lanes(self) -> Expr:
+    def max_lanes(self) -> Expr:
         """The number of lanes per block: fewer if a row needs a buffer."""
         room, steps = nodes.integer(ROOM), [step for step in dict.fromkeys(self.steps) if step != ONE]
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)

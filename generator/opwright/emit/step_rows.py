@@ -90,7 +90,7 @@ class Row:
         if elements.lanes.name not in expr.names(target):
             return True
         found = [slopes.slope(index, elements.lanes.name) for index in target.indices]
-        grows = [slope is not None and slopes.sign(slope, elements.least) != 0 for slope in found]
+        grows = [slope is not None and slopes.sign(slope, elements.minimum) != 0 for slope in found]
         return None not in found and any(grows)
 
     def written(self) -> tuple[Stmt, ...]:

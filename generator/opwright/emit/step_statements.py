@@ -174,8 +174,8 @@ class StepWriter(ReachWriter):
             counts[axis] = f'({counts[axis]} if "{axis}" in {self.order(tensor)} else 0)'
         for axis in joint:
             counts[axis] = f"{tensor.name}_{axis}_n_"
-        least = self.op.spatial_rank.min if any(kinds[axis] == "spatial" for axis in unknown) else 0
-        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown}, least)
+        minimum = self.op.spatial_rank.min if any(kinds[axis] == "spatial" for axis in unknown) else 0
+        fixed = self.lacked(tensor, {axis: count for axis, count in counts.items() if axis not in unknown}, minimum)
         if step.stated:
             giver = next(attribute for attribute in self.op.attributes if attribute.shape_of == tensor.name)
             if unknown:
@@ -195,14 +195,14 @@ class StepWriter(ReachWriter):
         self.places(tensor, counts)
         self.learn(step)
 
-    def lacked(self, tensor: Tensor, counts: dict[str, str], least: int) -> str:
+    def lacked(self, tensor: Tensor, counts: dict[str, str], minimum: int) -> str:
         """The number of axes besides a run, as Python, and whether an optional one is present.
 
-        `least` is the minimum number of axes of the run.
+        `minimum` is the minimum number of axes of the run.
         """
         first = [axis for axis in tensor.may_lack if self.lackable(tensor, axis) not in self.counted]
         for axis in first:
-            fixed = [*(count for other, count in counts.items() if other != axis), *([str(least)] if least else [])]
+            fixed = [*(count for other, count in counts.items() if other != axis), *([str(minimum)] if minimum else [])]
             others = " + ".join(fixed) or "0"
             self.add("present", name=tensor.name, count=counts[axis], fixed=others)
             self.counted.add(self.lackable(tensor, axis))

@@ -32,8 +32,8 @@ class Dtype:
             return self.infinite
         if self.exact is None:
             return True
-        digits, step, least, most = self.exact
-        return least <= value <= most and value % max(step, 2.0 ** (math.frexp(value)[1] - digits)) == 0
+        digits, step, minimum, maximum = self.exact
+        return minimum <= value <= maximum and value % max(step, 2.0 ** (math.frexp(value)[1] - digits)) == 0
 
     @property
     def integer(self) -> bool:

@@ -47,9 +47,9 @@ def stored(values: Any, dtype: str) -> Any:
     if dtype == "boolean":
         return values != 0
     if dtype in ("s4", "u4"):
-        least, most = (-8, 7) if dtype == "s4" else (0, 15)
+        minimum, maximum = (-8, 7) if dtype == "s4" else (0, 15)
         whole = np.where(np.isnan(values), 0, np.rint(values)) if values.dtype == np.float64 else values
-        return np.clip(whole, least, most).astype(np.int8).astype(NUMPY[dtype])
+        return np.clip(whole, minimum, maximum).astype(np.int8).astype(NUMPY[dtype])
     if dtype in ("s32", "s8", "u8"):
         limits = np.iinfo(NUMPY[dtype])
         whole = np.where(np.isnan(values), 0, np.rint(values)) if values.dtype == np.float64 else values

@@ -144,10 +144,10 @@ def too_far(op: Op, facts: Mapping[str, Any]) -> bool:
 def _never_far(op: Op) -> bool:
     """Whether no index exceeds LIMIT in a call whose symbols are at most SMALL."""
     named = [*(dim.symbol for dim in op.dims.values()), *(a.symbol or a.name or "" for a in op.attributes), *op.lets]
-    return not _too_far(op, _Most(dict.fromkeys(named, SMALL)))
+    return not _too_far(op, _Maximum(dict.fromkeys(named, SMALL)))
 
 
-class _Most(dict[str, int]):
+class _Maximum(dict[str, int]):
     """Upper bounds of symbols; a quotient is bounded by its dividend."""
 
 
@@ -208,5 +208,5 @@ def _reach(tree: Expr, symbols: Mapping[str, int]) -> int | None:
     if left is None or right is None or (tree.op == "/" and not right):
         return None
     if tree.op == "/":
-        return left if isinstance(symbols, _Most) else -(-left // right)
+        return left if isinstance(symbols, _Maximum) else -(-left // right)
     return left * right if tree.op == "*" else left + right

@@ -64,9 +64,9 @@ def samples(op: Op, rng: np.random.Generator) -> Iterator[StepSetting]:
         rank = int(rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
         sizes: dict[str, Any] = {}
         for dim in op.dims.values():
-            least = int(bool(dim.per_axis)) if dim.min is None else dim.min
+            minimum = int(bool(dim.per_axis)) if dim.min is None else dim.min
             count = rank if dim.per_axis else _one(rng, RUN) if dim.run else None
-            found = tuple(max(int(_one(rng, EXTENTS)), least) for _ in range(1 if count is None else count))
+            found = tuple(max(int(_one(rng, EXTENTS)), minimum) for _ in range(1 if count is None else count))
             sizes[dim.symbol] = found[0] if count is None else found
         stated = [a for a in op.attributes if a.required or placing(a) or rng.random() < 0.6]
         values = {a.name or "": _value(a, sizes, rank, rng) for a in stated if not placing(a) and not a.dtype_of}
@@ -96,11 +96,11 @@ def _value(attribute: Attribute, sizes: Mapping[str, Any], rank: int, rng: np.ra
         return bool(rng.random() < 0.5)
     count = sizes.get(attribute.per or "", 1) if attribute.per else rank
     if attribute.type in ("f32", "f32[]"):
-        least = -9 if attribute.min is None else attribute.min
-        reals = [max(float(_one(rng, REALS)), float(least)) for _ in range(max(count, 1))]
+        minimum = -9 if attribute.min is None else attribute.min
+        reals = [max(float(_one(rng, REALS)), float(minimum)) for _ in range(max(count, 1))]
         return reals[0] if attribute.type == "f32" else tuple(reals[:count])
-    least = -1 if attribute.min is None else attribute.min
-    wholes = [int(least + rng.integers(3)) for _ in range(max(count, 1))]
+    minimum = -1 if attribute.min is None else attribute.min
+    wholes = [int(minimum + rng.integers(3)) for _ in range(max(count, 1))]
     return tuple(wholes[:count]) if attribute.type == "s64[]" else wholes[0]
 
 

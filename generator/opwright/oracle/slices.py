@@ -58,18 +58,18 @@ class Slice:
         return " and ".join(f"{len(cut.kept)} of {cut.extent} values along {cut.symbol}" for cut in self.cuts)
 
 
-def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], terms: int, most: int) -> Slice | None:
-    """A slice of a call with about `most` of its terms; None if nothing can be cut."""
+def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], terms: int, maximum: int) -> Slice | None:
+    """A slice of a call with about `maximum` of its terms; None if nothing can be cut."""
     call = validate_steps(op, inputs, attributes)
     cuts: list[Cut] = []
     for symbol, back, extent in sorted(_axes(op, call), key=lambda found: -found[2]):
-        if terms <= most:
+        if terms <= maximum:
             break
-        number = max(1, min(extent, extent * most // terms))
+        number = max(1, min(extent, extent * maximum // terms))
         kept = tuple(int(at) for at in np.unique(np.linspace(0, extent - 1, number).round()))
         cuts.append(Cut(symbol, back, kept, extent))
         terms = terms * len(kept) // extent
-    if not cuts or terms > most:
+    if not cuts or terms > maximum:
         return None
     smaller = tuple(_cut(op, cuts, tensor.name, given, call.places) for tensor, given in zip(op.inputs, inputs))
     return Slice(smaller, tuple(cuts), call.places) if validate_steps(op, smaller, attributes).accepted else None

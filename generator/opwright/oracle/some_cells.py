@@ -74,7 +74,7 @@ class Some:
         return f"{sum(map(len, self.places.values()))} of {self.total} cells"
 
 
-def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], most: int) -> Some | None:
+def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], maximum: int) -> Some | None:
     """As many cells as need at most `terms` terms."""
     call = validate_steps(op, inputs, attributes)
     if not call.accepted or any(tensor.broadcast_as for tensor in op.outputs):
@@ -82,7 +82,7 @@ def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], 
     for count in COUNTS:
         try:
             with np.errstate(all="ignore"):
-                return _Some(op, call, count, most).found()
+                return _Some(op, call, count, maximum).found()
         except TooMuchError:
             continue
     return None
@@ -91,9 +91,9 @@ def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], 
 class _Some(Run):
     """Walks the steps backwards to find what cells need, then forwards to compute only that."""
 
-    def __init__(self, op: Op, call: StepValidation, count: int, most: int) -> None:
+    def __init__(self, op: Op, call: StepValidation, count: int, maximum: int) -> None:
         super().__init__(op, call)
-        self.left = most
+        self.left = maximum
         self.outputs = [tensor for tensor in op.outputs if tensor.name in call.shapes]
         self.wanted = {tensor.name: self.spread(tensor, count) for tensor in self.outputs}
 

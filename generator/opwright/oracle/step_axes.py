@@ -28,12 +28,12 @@ class AxisFinder(Validator):
     def lengths(self) -> dict[str, int] | None:
         """The minimum numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
-        most = max((array.ndim for array in self.arrays.values()), default=0)
+        maximum = max((array.ndim for array in self.arrays.values()), default=0)
         said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
         spans: dict[str, Sequence[int]] = {symbol: (count,) for symbol, count in said.items()}
         spans |= {str(t.dims[axis].tree.id): (1, 0) for t in op.tensors for axis in t.may_lack}  # type: ignore[union-attr]
         spans |= {"": range(allowed.min, allowed.max + 1)}
-        spans |= {run: range(most + 1) for run in sorted(op.runs - said.keys())}
+        spans |= {run: range(maximum + 1) for run in sorted(op.runs - said.keys())}
         told: list[str] = []
         for tensor in op.data_inputs:  # the first input that may omit an axis decides whether it is omitted
             told += [tensor.name] if tensor.name in self.arrays else []

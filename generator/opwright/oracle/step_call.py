@@ -60,13 +60,13 @@ def _valued(tree: Expr) -> Iterator[Expr]:
 
 def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
     """Whether letters have more values than the type of computation represents exactly."""
-    most = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
+    maximum = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
     made = [a for step in op.semantics.steps for a in step.assignments]
     trees = [a.value for a in made if a.target.tensor not in integers_of(op)]
     for call in {node for tree in trees for node in _valued(tree) if isinstance(node, Call)}:
         letters = sorted(expr.names(call)) if call.function == "number" else []
         known = [letter for letter in letters if expr.names(op.semantics.ranges[letter].tree) <= facts.keys()]
         extents = [evaluate(op.semantics.ranges[letter].tree, facts) for letter in known]
-        if math.prod(math.prod(each(extent)) for extent in extents) > most:
+        if math.prod(math.prod(each(extent)) for extent in extents) > maximum:
             return True
     return False

@@ -88,12 +88,12 @@ class _Sampler:
     def sizes(self, rank: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for dim in self.op.dims.values():
-            least = dim.min or 0
+            minimum = dim.min or 0
             count = rank if dim.per_axis else self.one((0, 1, 1, 2)) if dim.run else None
             if count is None:
-                found[dim.symbol] = max(self.one(self.choices), least)
+                found[dim.symbol] = max(self.one(self.choices), minimum)
             else:
-                found[dim.symbol] = tuple(max(self.one(self.choices), least) for _ in range(count))
+                found[dim.symbol] = tuple(max(self.one(self.choices), minimum) for _ in range(count))
         return found
 
     def value(
@@ -126,8 +126,8 @@ class _Sampler:
         return self.one(NUMBERS) if real else self.whole(attribute)
 
     def whole(self, attribute: Attribute) -> int:
-        least = attribute.min if attribute.min is not None else -1
-        value = least + int(self.rng.integers(0, 3))
+        minimum = attribute.min if attribute.min is not None else -1
+        value = minimum + int(self.rng.integers(0, 3))
         return min(value, attribute.max if attribute.max is not None else value)
 
     def entries(self, attribute: Attribute, count: int) -> list[Any]:

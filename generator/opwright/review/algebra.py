@@ -71,14 +71,14 @@ class Algebra:
         found = self.atom((rest, bottom))
         (name,) = found.symbols
         self.quotients[name] = (rest, bottom)
-        least, positive = self._least(rest), bottom.constant
-        if least is not None and (least >= 0 or positive):
-            self.lower[name] = least // positive if positive else 0
+        minimum, positive = self._minimum(rest), bottom.constant
+        if minimum is not None and (minimum >= 0 or positive):
+            self.lower[name] = minimum // positive if positive else 0
         if exact:
             self.exact |= {name}
         return whole + found
 
-    def _least(self, poly: Poly) -> int | None:
+    def _minimum(self, poly: Poly) -> int | None:
         """A lower bound of a polynomial; None if none is known."""
         total = 0
         for monomial, factor in poly.terms:

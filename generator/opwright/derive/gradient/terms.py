@@ -16,7 +16,7 @@ from fractions import Fraction
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 
-MOST_POWER = 4  # powers of a factor up to this one are not written as pow()
+MAX_POWER = 4  # powers of a factor up to this one are not written as pow()
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def terms_of(tree: Expr) -> Sum:
         return product(left, right) if tree.op == "*" else quotient(left, right)
     if isinstance(tree, Call) and tree.function == "pow" and isinstance(tree.arguments[1], Number):
         base, power = terms_of(tree.arguments[0]), tree.arguments[1].value
-        if isinstance(power, int) and 0 < power <= MOST_POWER and base:
+        if isinstance(power, int) and 0 < power <= MAX_POWER and base:
             single = _single(base)
             powers = tuple((part, own * power) for part, own in single.factors)
             return (Term(single.coefficient**power, powers),)
