@@ -18,7 +18,9 @@ from ..calls import package
 from ..derive.variants import ISAS
 from ..emit import c_interface, render
 from ..emit.output import Head
+from ..errors import UsageError, inert
 from ..language.dtypes import DTYPES
+from ..language.library import Library
 from ..language.source import Prose
 from ..load import load
 from ..project import Project
@@ -45,6 +47,7 @@ def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> N
     kernels = package.kernels(project)
     wanted = {package.function_of(kernels, op) for op in ops} or set(kernels.operations())
     library = load(project.spec, project.root)
+    _same_operations(project, library, kernels)
     env = render.environment(project.templates)
     made = [op for op in library.ops if op.function in wanted]
     views = [c_interface.interface(op, library, env) for op in made]
@@ -60,6 +63,18 @@ def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> N
         text = render.tidy(path, env.get_template(f"{FOLDER}/{template}").render(**view))
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
+
+
+def _same_operations(project: Project, library: Library, kernels: Any) -> None:
+    """Refuse a package that was generated from other specs."""
+    generated, specified = set(kernels.operations()), {op.function for op in library.ops}
+    if generated != specified:
+        lacking = ", ".join(sorted(specified - generated)[:3]) or "fewer operations"
+        spec, output = inert(str(project.spec)), inert(str(project.output))
+        message = f"{output} was generated from other specs than those in {spec}, which have {lacking}"
+        raise UsageError(
+            f"{message}; run opwright generate --spec {spec} --output FOLDER, and give --output FOLDER here"
+        )
 
 
 def _copied(source: Path, target: Path) -> None:

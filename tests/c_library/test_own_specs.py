@@ -1,0 +1,54 @@
+"""Operations of one's own, exported to C with their kernels: calls give what the interpreter gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright import cli
+from opwright.load import load
+from opwright.oracle.run_steps import compute_steps
+from support.c_library import CLibrary
+from support.generated import FULL, rng
+from support.step_calls import StepCaller
+
+from .test_build import needs, run
+
+FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
+# Lists of real numbers with defaults, steps that words choose, an operand that repeats cells.
+NAMES = ("clip_channels", "row_norms", "attention") if FULL else ("clip_channels",)
+CALLS = 60 if FULL else 12
+
+
+def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> None:
+    needs("cmake", "gcc")
+    spec, package, source = tmp_path / "specs", tmp_path / "package", tmp_path / "source"
+    spec.mkdir()
+    for name in NAMES:
+        (spec / f"{name}.yaml").write_text((FORMULAS / f"{name}.yaml").read_text())
+    given = ["--spec", str(spec), "--output", str(package)]
+    assert cli.main(["generate", *given]) == 0
+    assert cli.main(["export", str(source), "--c", *given]) == 0
+    run("cmake", "-S", source, "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=portable", CC="gcc")
+    run("cmake", "--build", tmp_path / "build", "-j2")
+    library = load(spec, tmp_path)
+    built = CLibrary(next((tmp_path / "build").glob("*.so")), library)
+    for op in library.ops:
+        for call in StepCaller(op, rng("own specs in C", op.function)).legal(CALLS):
+            wanted = compute_steps(op, call.inputs, call.attributes)
+            made = built.call(op.function, call.inputs, call.attributes)
+            shapes = built.infer(op.function, made)
+            outputs = [np.empty(shape, wanted[tensor.name].dtype) for (shape, _), tensor in zip(shapes, op.outputs)]
+            built.run(op.function, built.call(op.function, call.inputs, call.attributes, outputs))
+            for output, tensor in zip(outputs, op.outputs):
+                close = {"rtol": 1e-2 if output.itemsize == 2 else 1e-4, "atol": 1e-3}
+                found, expected = (array.astype(np.float64) for array in (output, wanted[tensor.name]))
+                np.testing.assert_allclose(found, expected, **close, err_msg=str(call))
+
+
+def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "box.yaml").write_text((FORMULAS / "box_filter.yaml").read_text())
+    assert cli.main(["export", str(tmp_path / "source"), "--c", "--spec", str(tmp_path)]) == 2
+    assert "generated from other specs" in capsys.readouterr().err
+    assert not (tmp_path / "source").exists()
