@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..derive.lanes import moved
-from ..derive.phases import Phase, Staged
+from ..derive.phases import Phase, Staged, staged
 from ..derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ..language import expr
 from ..language.expr import Read
@@ -233,10 +233,12 @@ class Lowering(Loops):
 
         Steps that reduce nothing cost less than a condition around them, which keeps them out of loops of others.
         """
-        array = part.target.tensor
-        outputs = only_for(self.program, optional_outputs(self.op)).get(array, frozenset())
+        array, whole = part.target.tensor, staged(self.op).program
+        # The program of merged letters lacks the steps of other phases, which may read the array, too.
+        found = whole if array in whole.arrays else self.program
+        outputs = only_for(found, optional_outputs(self.op)).get(array, frozenset())
         lacked = [self.member(absence(name)) for name in sorted(outputs)]
-        attribute, words = chosen_by(self.program).get(array, ("", frozenset[str]()))
+        attribute, words = chosen_by(whole).get(array, ("", frozenset[str]()))
         some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
         chosen = [self.is_word(attribute, sorted(words))] if some else []
         return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen]
