@@ -13,7 +13,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -68,8 +68,10 @@ def ensure(
             for module, part in needed.items():
                 building.parts[module] = jobs.submit(building.entry, part, _at_once, _cache.sound)
             entries = [waiting.submit(building.entry, target, jobs.submit, good) for target in wanted]
-            for future in [*building.parts.values(), *entries]:
-                future.exception()  # wait for it
+            waited = [*building.parts.values(), *entries]
+            # Python sees an interrupt that comes just before a wait only after it, so that none may last long.
+            while wait(waited, timeout=1).not_done:
+                pass
         except BaseException:
             building.stop.set()  # the crews are waited for, and end soon
             raise
