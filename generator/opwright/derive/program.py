@@ -106,6 +106,7 @@ class Program:
     positive: frozenset[str] = frozenset()  # sizes that are never 0
 
     @property
+    @memoised
     def integers(self) -> frozenset[str]:
         """The arrays between steps that hold integers of 64 bits in every row, since functions of bits make them."""
         trees = {part.target.tensor: [formula.value for formula in part.formulas] for part in self.parts}

@@ -189,12 +189,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then intermediates."""
-    found = staged(op)
+    found = dataclasses.replace(staged(op).program, arrays=staged(op).arrays)
     result = []
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():
             if array.role == role:
-                dtype = dtype_of(op, dataclasses.replace(found.program, arrays=found.arrays), row, array.name)
+                dtype = dtype_of(op, found, row, array.name)
                 result.append(Parameter(array.name, DTYPES[dtype].c_type, role))
     return tuple(result)
 
