@@ -57,7 +57,7 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     one occurs in the target and in exactly one of the two reads.
     """
     assignment, value = part.formulas[0].assignment, part.formulas[0].value
-    first = next(other for other in found.parts if other.target.tensor == part.target.tensor)
+    first = found.first_writer(part.target.tensor)
     if part.by is not None or part.where or assignment.op != "sum" or first is not part:
         return None
     if not isinstance(value, Binary) or value.op != "*" or found.arrays[part.target.tensor].role != "between":

@@ -37,14 +37,14 @@ def growing(
 
 def _many(found: Staged, phase: Phase, sums: str) -> bool:
     """Whether a task has more cells of an array than lanes: an axis is no letter of tasks."""
-    target, axes = found.first_writer(sums).target, found.program.arrays[sums].axes
+    target, axes = found.program.first_writer(sums).target, found.program.arrays[sums].axes
     walkers = [found.program.walks(sums, number, index) for number, index in enumerate(target.indices)]
     return any(axis.kind != "ones" and walker not in phase.own for axis, walker in zip(axes, walkers, strict=True))
 
 
 def _without(found: Staged, phase: Phase, copy: Part, sums: str) -> tuple[Staged, Phase]:
     """The same where `copy`, the last step of an output, begins it, and the other steps of its sums write it."""
-    first = found.first_writer(sums)
+    first = found.program.first_writer(sums)
     formula = copy.formulas[0]
     begun = dataclasses.replace(formula.assignment, value=Number(INITIAL[first.operator]))
     begin = dataclasses.replace(copy, formulas=(dataclasses.replace(formula, assignment=begun),))

@@ -65,10 +65,6 @@ class Staged:
             found |= phase.joined.program.arrays if phase.joined is not None else {}
         return found
 
-    def first_writer(self, name: str) -> Part:
-        """The step that initialises an array."""
-        return next(part for part in self.program.parts if part.target.tensor == name)
-
 
 def apart(op: Op, tensor: Tensor) -> bool:
     """Whether the arrays of a joined input can be processed one after the other, each with its slice of the rest:

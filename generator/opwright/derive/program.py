@@ -7,7 +7,7 @@ for a run of axes (`run`), and so does an axis, which may also be of extent 1 fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
@@ -124,10 +124,14 @@ class Program:
         letter, along = self.letters[index.id], self.arrays[name].axes[axis]
         return index.id if (letter.extent, letter.kind) == (along.extent, along.kind) else None
 
+    def first_writer(self, name: str) -> Part:
+        """The step that initialises an array."""
+        return next(part for part in self.parts if part.target.tensor == name)
+
     @memoised
     def walkers(self, name: str) -> tuple[str | None, ...]:
         """By axis of an array between steps, the letter by which its first step writes it."""
-        target = next(part.target for part in self.parts if part.target.tensor == name)
+        target = self.first_writer(name).target
         return tuple(self.walks(name, number, index) for number, index in enumerate(target.indices))
 
     def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
@@ -248,12 +252,11 @@ def list_dtype(op: Op, name: str) -> str:
     return "f32" if op.attribute(name).type == "f32[]" else "s64"
 
 
-def dtype_of(op: Op, found: Program, row: Mapping[str, str], name: str) -> str:
-    """The data type of an array in the kernel of a row."""
-    array = found.arrays[name]
+def dtype_of(op: Op, row: Mapping[str, str], array: Array, integers: Collection[str]) -> str:
+    """The data type of an array in the kernel of a row; `integers` are the arrays between steps that hold integers."""
     if array.role == "between":
-        return "s64" if name in found.integers else row["accumulate"]
-    return list_dtype(op, name) if array.role == "list" else row[name]
+        return "s64" if array.name in integers else row["accumulate"]
+    return list_dtype(op, array.name) if array.role == "list" else row[array.name]
 
 
 @memoised

@@ -45,7 +45,7 @@ def _steps(found: Program, part: Part) -> Iterator[Part]:
 
 def _scan(found: Program, part: Part) -> tuple[str, str, int] | None:
     """The letter of the terms of a running sum, that of its cells, and 1 if a cell's own term is left out."""
-    first = next(other for other in found.parts if other.target.tensor == part.target.tensor)
+    first = found.first_writer(part.target.tensor)
     guard = part.where[0].tree if len(part.where) == 1 else None
     if part.operator == "set" or part.by is not None or first is not part or not isinstance(guard, Binary):
         return None

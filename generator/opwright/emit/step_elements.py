@@ -189,7 +189,7 @@ class Elements:
         return self.copies(self.lanes)[-1][0]
 
     def dtype(self, name: str) -> str:
-        return dtype_of(self.op, self.program, self.row, name)
+        return dtype_of(self.op, self.row, self.program.arrays[name], self.program.integers)
 
     def c_type(self, name: str) -> str:
         return DTYPES[self.dtype(name)].c_type

@@ -5,7 +5,6 @@ In: an operation of steps and a row of data types. Out: a `StepKernel`, which te
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from ..derive.growing import growing
@@ -189,12 +188,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then intermediates."""
-    found = dataclasses.replace(staged(op).program, arrays=staged(op).arrays)
+    found = staged(op)
     result = []
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():
             if array.role == role:
-                dtype = dtype_of(op, found, row, array.name)
+                dtype = dtype_of(op, row, array, found.program.integers)
                 result.append(Parameter(array.name, DTYPES[dtype].c_type, role))
     return tuple(result)
 

@@ -117,7 +117,7 @@ class Lowering(Loops):
         return [
             Declare(name, values.number(INITIAL[first.operator]), values.c_type, changes=True)
             for name in made
-            for first, values in [(self.staged.first_writer(name), self.values_of(name))]
+            for first, values in [(self.staged.program.first_writer(name), self.values_of(name))]
         ]
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
@@ -204,7 +204,7 @@ class Lowering(Loops):
         return step_fusion.fused(self.program, [self.part(part) for part in self.phase.parts], loops)
 
     def part(self, part: Part) -> step_fusion.Made:
-        begins = self.staged.first_writer(part.target.tensor) is part
+        begins = self.staged.program.first_writer(part.target.tensor) is part
         first = self.first(part) if begins else ()
         result: list[Stmt] = []
         for value in dict.fromkeys(formula.value for formula in part.formulas):
