@@ -15,7 +15,7 @@ from opwright.language.model import Op
 from support.generated import FULL, rng
 from support.package import package
 from support.row_formulas import FORMULAS
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_calls import StepCall, StepCaller
 from support.step_verdicts import difference, first_disagreement, outputs
 
@@ -40,8 +40,7 @@ def test_kernels_and_the_interpreter_agree_on_calls_right_and_wrong(
     library, module = made
     op = library.op(name)
     seen: Counter[str] = Counter()
-    served = {variant.isa for variant in module.variants(op.op)}
-    for isa in [isa for isa in usable(module) if isa in served][: None if FULL else 1]:
+    for isa in serving(module, op)[: None if FULL else 1]:
         with instruction_set(module, isa):
             said = first_disagreement(module, op, rng(name, isa), CALLS, seen)
             assert said is None, f"{isa}: {said}"

@@ -9,7 +9,7 @@ import numpy as np
 from opwright.derive.phases import staged
 from support.generated import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement
 
 SPECS, CALLS = (24, 30) if FULL else (4, 6)
@@ -63,8 +63,7 @@ def test_every_cell_has_what_the_cells_so_far_make(tmp_path: Path) -> None:
             assert not any(part.where and len(part.letters) > 3 for part in first.parts), (
                 "terms are added for each cell"
             )
-            served = {variant.isa for variant in module.variants(op.op)}
-            for isa in [isa for isa in usable(module) if isa in served][: None if FULL else 2]:
+            for isa in serving(module, op)[: None if FULL else 2]:
                 with instruction_set(module, isa):
                     found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
                     assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"

@@ -64,6 +64,12 @@ def instruction_set(module: ModuleType, name: str) -> Iterator[None]:
     operation.forget()
 
 
+def serving(module: ModuleType, op: Op) -> list[str]:
+    """The usable instruction sets that have kernels of an operation."""
+    served = {variant.isa for variant in module.variants(op.op)}
+    return [isa for isa in usable(module) if isa in served]
+
+
 def usable(module: ModuleType) -> list[str]:
     """The instruction sets that this CPU has, the best one first."""
     isa = importlib.import_module(f"{module.__name__}._isa")

@@ -34,10 +34,10 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
     yield from _texts(lines[at:], original)
 
 
-def _header(lines: list[Line], minimum: int, separator: int, columns: int) -> int:
+def _header(lines: list[Line], start: int, separator: int, columns: int) -> int:
     """The line of the first cell of a table's header."""
     pipes = 0
-    for n in range(separator - 1, minimum - 1, -1):
+    for n in range(separator - 1, start - 1, -1):
         pipes += lines[n].text.count("|")
         if pipes >= columns and lines[n].text.strip(" |"):
             return n

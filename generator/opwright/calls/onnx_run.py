@@ -25,7 +25,7 @@ from .graph_run import VALUES
 from .package import refusals
 
 NEAR = 1e-3  # how far f32 results may be from the reference's, of the largest magnitude in an output; f16 ten times
-MAX = 2**28  # cells of an input that is drawn
+MAX_CELLS = 2**28  # cells of an input that is drawn
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _drawn(info: Any, random: np.random.Generator, draw: Callable[..., Array]) -
     if not declared.HasField("shape"):
         raise UsageError(f"the shape of input {info.name!r} is open; give it with --input {info.name}=FILE.npy")
     shape = tuple(axis.dim_value if axis.HasField("dim_value") else 1 for axis in declared.shape.dim)
-    if math.prod(shape) > MAX:
+    if math.prod(shape) > MAX_CELLS:
         raise UsageError(f"input {info.name!r} has {math.prod(shape)} cells; give it with --input {info.name}=FILE.npy")
     return draw(random, shape).astype(onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type))
 

@@ -16,7 +16,7 @@ from .parted import summed_sizes, symbol_of
 from .program import program
 
 RULE = "broadcast-as"
-MAX = 3  # inputs along one size: each doubles its parts
+MAX_INPUTS = 3  # inputs along one size: each doubles its parts
 
 
 def declared(op: Op) -> Iterator[Problem]:
@@ -36,9 +36,11 @@ def declared(op: Op) -> Iterator[Problem]:
             yield from _alike(op, tensor, inputs[tensor.broadcast_as])
     named = all(tensor.broadcast_as in (None, *inputs) for tensor in op.outputs)
     for symbol, given in summed_sizes(op).items() if found and named else ():
-        if len(given) > MAX:
-            message = f"outputs may have the shapes of {MAX} inputs along one size, and {len(given)} are named along"
-            yield Problem(given[MAX].at, RULE, f"{message} {symbol}; make them operations of their own")
+        if len(given) > MAX_INPUTS:
+            message = (
+                f"outputs may have the shapes of {MAX_INPUTS} inputs along one size, and {len(given)} are named along"
+            )
+            yield Problem(given[MAX_INPUTS].at, RULE, f"{message} {symbol}; make them operations of their own")
 
 
 def _alike(op: Op, tensor: Tensor, given: Tensor) -> Iterator[Problem]:

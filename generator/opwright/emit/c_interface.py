@@ -161,7 +161,7 @@ def _default(attribute: Attribute) -> str:
 
 
 # The limits of templates/interface: tensors of a call, axes of a tensor, words, names of sizes.
-MAX = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
+LIMITS = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
 # Names of the header that functions of operations must not use: opwright_<name>.
 HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function team_run tensor tensors".split())
 CPP_WORDS = frozenset(
@@ -177,7 +177,7 @@ def _refused(op: Op) -> str:
     sizes = len(op.dims) + len(op.lets) + len(op.attributes)
     axes = max((len(tensor.dims) for tensor in op.tensors), default=0)
     counts = (max(len(op.inputs), len(op.outputs)), axes, words, sizes)
-    for (what, maximum), count in zip(MAX.items(), counts, strict=True):
+    for (what, maximum), count in zip(LIMITS.items(), counts, strict=True):
         if count > maximum:
             return f"it has {count} {what}, but the C interface allows at most {maximum}"
     if op.function in HEADER_NAMES:

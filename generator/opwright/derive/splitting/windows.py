@@ -23,7 +23,7 @@ from .cells import Forbidden, said
 from .form import Extent, Form, Statement
 from .split import Window
 
-MAX = 3  # the largest stride, dilation and kernel of the calls on which shapes are compared
+MAX_SIZE = 3  # the largest stride, dilation and kernel of the calls on which shapes are compared
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class _Shapes:
 
     def calls(self) -> Iterator[dict[str, Any]]:
         """Parts of calls: so many windows, and the cells under them, with padding or without."""
-        w, span = self.window, range(1, MAX + 1)
+        w, span = self.window, range(1, MAX_SIZE + 1)
         names = {n: span if not n.isdigit() else (int(n),) for n in (w.stride, w.dilation, w.taps)}
         attributes = {a.name: symbol_of(a) for a in self.op.attributes}
         for values in product(*names.values()):
