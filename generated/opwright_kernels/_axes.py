@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._errors import Refusal
-from ._numbers import int_list, real_scalar
+from ._numbers import int_list, real_scalar, snapshot
 from ._rules import INDEX_LIMIT, Described, Extent, Words, dtype_name, word
 from ._words import describe
 
@@ -95,8 +95,9 @@ def reals(name: str, value: object) -> tuple[float, ...]:
         value = value.tolist()
     if not isinstance(value, (list, tuple)):
         raise Refusal(f"{name}-kind", name, describe(value), "a list of numbers", wrong_kind=True)
-    plain = {*map(type, value)} <= {float}
-    numbers = list(value) if plain else [real_scalar(name, entry) for entry in value]
+    entries = snapshot(value)
+    plain = {*map(type, entries)} <= {float}
+    numbers = entries if plain else [real_scalar(name, entry) for entry in entries]
     with np.errstate(over="ignore"):
         return tuple(np.array(numbers, np.float32).tolist())
 
