@@ -51,18 +51,22 @@ def measured(page: str, width: int, script: str) -> Any:
 
 def measured_all(shown: Sequence[tuple[str, int]], script: str) -> list[Any]:
     """What a script says of each of several pages and widths; one browser shows all of them."""
-    frames = "".join(
-        f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(page)}"></iframe>'
-        for page, width in shown
-    )
-    harness = f"""<!doctype html>{frames}<pre id="said"></pre><script>
-    const frames = [...document.querySelectorAll("iframe")], said = [];
-    let left = frames.length;
-    frames.forEach((shown, at) => shown.onload = () => {{
-      const frame = shown.contentDocument;
-      said[at] = (() => {{ {script} }})();
-      left -= 1;
-      if (!left) document.getElementById("said").textContent = JSON.stringify(said);
+    pages = json.dumps([{"page": page, "width": width} for page, width in shown]).replace("<", "\\u003c")
+    # a frame's handler stands before its page loads: one that a frame in the markup gets later may miss the event
+    harness = f"""<!doctype html><body><pre id="said"></pre><script>
+    const pages = {pages}, said = [];
+    let left = pages.length;
+    pages.forEach((one, at) => {{
+      const shown = document.createElement("iframe");
+      shown.style = `border:0;width:${{one.width}}px;height:800px`;
+      shown.onload = () => {{
+        const frame = shown.contentDocument;
+        said[at] = (() => {{ {script} }})();
+        left -= 1;
+        if (!left) document.getElementById("said").textContent = JSON.stringify(said);
+      }};
+      shown.srcdoc = one.page;
+      document.body.append(shown);
     }});</script>"""
     said = re.search(r'<pre id="said">(.*?)</pre>', _run(harness, "--dump-dom", "--window-size=1200,900"), re.DOTALL)
     assert said is not None
