@@ -78,10 +78,10 @@ def _meaning(op: Op) -> Op:
         tuple(dataclasses.replace(tensor, summary=None, source=None) for tensor in tensors)
         for tensors in (op.inputs, op.outputs)
     )
-    said = dataclasses.replace(op, dims=dims, attributes=attributes, inputs=inputs, outputs=outputs)
+    meaning = dataclasses.replace(op, dims=dims, attributes=attributes, inputs=inputs, outputs=outputs)
     layouts = {name: table for name, table in op.layouts.items() if name in op.layout_attributes}
     return dataclasses.replace(
-        said, revision=1, summary="", description=None, source=(), layouts=layouts, relations=(), discrepancies=()
+        meaning, revision=1, summary="", description=None, source=(), layouts=layouts, relations=(), discrepancies=()
     )
 
 
@@ -112,7 +112,7 @@ def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
 def wrong(library: Library) -> list[str]:
     """Claims of specs that finite differences disprove."""
     found = (disagreement(forward, backward, tie) for forward, backward, tie in claims(library))
-    return [said for said in found if said is not None]
+    return [difference for difference in found if difference is not None]
 
 
 __all__ = ["Underivable", "astray", "claims", "diff", "gradient_text", "why_none", "wrong"]

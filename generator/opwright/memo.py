@@ -26,12 +26,12 @@ class Interned(type):
     _known: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Any]] = weakref.WeakValueDictionary()
 
     def __call__(cls, *values: Any, **named: Any) -> Any:
-        said = (cls, values, *named.items()) if named else (cls, values)
-        found = Interned._known.get(said)
+        key = (cls, values, *named.items()) if named else (cls, values)
+        found = Interned._known.get(key)
         if found is None:
             made = super().__call__(*values, **named)
             found = Interned._known.setdefault((cls, tuple(vars(made).values())), made)
-            Interned._known[said] = found  # defaults left out, or parts by name
+            Interned._known[key] = found  # defaults left out, or parts by name
         return found
 
 

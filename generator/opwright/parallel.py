@@ -56,8 +56,8 @@ def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
             os.close(pipe)
             os.waitpid(child, 0)
     if failures := [failure for _, failure in made if failure is not None]:
-        _, error, said = min(failures, key=lambda failure: failure[0])
-        raise error from ChildProcessError(said)
+        _, error, trace = min(failures, key=lambda failure: failure[0])
+        raise error from ChildProcessError(trace)
     results = {number: result for found, _ in made for number, result in found}
     return [results[number] for number in range(len(items))]
 

@@ -60,9 +60,9 @@ def _covers(path: str, field: str) -> bool:
 
 def attributes(op: Op, page: Page) -> Iterator[Finding]:
     """The attributes in the page's table, and those missing from it."""
-    said = facts.attributes(page)
-    yield from _headers("attributes", said, op.at.key("attributes"))
-    found = identify(said.rows, op)
+    table = facts.attributes(page)
+    yield from _headers("attributes", table, op.at.key("attributes"))
+    found = identify(table.rows, op)
     for row, attribute, how in found:
         if attribute is None:
             hint = suggestion(row.name, [a.page_name or str(a.name) for a in op.attributes])
@@ -77,13 +77,13 @@ def attributes(op: Op, page: Page) -> Iterator[Finding]:
     for attribute in op.attributes:
         if all(attribute is not other for _, other, _ in found):
             yield _missing(
-                f"attributes.{attribute.name}", bool(attribute.required), page, attribute.at, bool(said.rows)
+                f"attributes.{attribute.name}", bool(attribute.required), page, attribute.at, bool(table.rows)
             )
 
 
-def _headers(field: str, said: facts.Rows, spec_at: Mark) -> Iterator[Finding]:
+def _headers(field: str, table_rows: facts.Rows, spec_at: Mark) -> Iterator[Finding]:
     """A finding for every table whose header lost words: its columns are then identified by their content."""
-    for table in said.damaged:
+    for table in table_rows.damaged:
         header = " | ".join(cell.text or "\u2026" for cell in table.header)
         note = "the header is cut; the columns were identified by their content"
         yield Finding("lost", field, f"header: {header}", "", table.at, spec_at, note)
@@ -126,9 +126,9 @@ def _description(row: facts.Row, attribute: Attribute, op: Op) -> Iterator[Findi
     """A finding for the description of another attribute."""
     other = misdescribed(row, attribute, op)
     if other is not None:
-        field, said = f"attributes.{attribute.name}.summary", row.cells["description"]
+        field, description = f"attributes.{attribute.name}.summary", row.cells["description"]
         spec, at = attribute.summary or "", attribute.at.key("summary")
-        yield Finding("contradiction", field, said.text, spec, said.at, at, f"it describes {other.name}")
+        yield Finding("contradiction", field, description.text, spec, description.at, at, f"it describes {other.name}")
 
 
 def _differing(page: str, spec: str, attribute: Attribute) -> tuple[str, ...]:
@@ -141,10 +141,10 @@ def _differing(page: str, spec: str, attribute: Attribute) -> tuple[str, ...]:
 def arguments(op: Op, page: Page) -> Iterator[Finding]:
     """Inputs and outputs: index, name and optionality."""
     for side, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
-        said = facts.arguments(page, side)
-        yield from _headers(side, said, op.at.key(side))
+        table = facts.arguments(page, side)
+        yield from _headers(side, table, op.at.key(side))
         seen: set[int] = set()
-        for row in said.rows:
+        for row in table.rows:
             index = _index_of(row, tensors)
             if index is None:
                 listed = suggestion(row.name, [tensor.name for tensor in tensors])
@@ -158,7 +158,7 @@ def arguments(op: Op, page: Page) -> Iterator[Finding]:
         for index, tensor in enumerate(tensors):
             if index not in seen:
                 yield _missing(
-                    f"{side}.{tensor.name}", not (tensor.optional or tensor.when), page, tensor.at, bool(said.rows)
+                    f"{side}.{tensor.name}", not (tensor.optional or tensor.when), page, tensor.at, bool(table.rows)
                 )
 
 
@@ -175,11 +175,11 @@ def _index_of(row: facts.Row, tensors: Sequence[Tensor]) -> int | None:
 def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterator[Finding]:
     how = "" if row.name else f"the name is lost; taken by its index {index}"
     yield _named(field, row, tensor.at.key("name"), tensor.name, how)
-    said = (
+    stated = (
         ("index", str(index), tensor.at),
         ("optional", "optional" if tensor.optional or tensor.when else "required", tensor.at.key("optional")),
     )
-    for column, spec, at in said:
+    for column, spec, at in stated:
         cell = row.cells[column]
         told = {"true": "required", "false": "optional"}.get(facts.YES.get(cell.text.casefold(), ""), cell.text)
         status = "lost" if cell.lost else "agree" if told == spec else "contradiction"
@@ -202,8 +202,8 @@ def _arrangements(field: str, op: Op, tensor: Tensor, layout: str, page: Page) -
     for shape in shapes:
         if shape.word not in legal:
             at = op.attribute(layout).at.key("values")
-            path, said, words = f"attributes.{layout}.values", f"a shape for {shape.word}", (shape.word,)
-            yield Finding("contradiction", path, said, " ".join(legal), shape.at, at, words=words)
+            path, shape_text, words = f"attributes.{layout}.values", f"a shape for {shape.word}", (shape.word,)
+            yield Finding("contradiction", path, shape_text, " ".join(legal), shape.at, at, words=words)
     for name, arrangement in tensor.arrangements.items():
         spec = {word: [arrangement.dims[axis] for axis in orders[word]] for word in legal}
         differ = [
@@ -235,11 +235,11 @@ def dtypes(op: Op, page: Page) -> Iterator[Finding]:
     for table in facts.dtype_tables(page):
         header = [cell.text.casefold() for cell in table.header]
         if "" in header or not header:
-            said = " | ".join(cell.text or "\u2026" for cell in table.header)
+            header_text = " | ".join(cell.text or "\u2026" for cell in table.header)
             yield Finding(
                 "lost",
                 "dtypes",
-                f"header: {said}",
+                f"header: {header_text}",
                 " | ".join(order),
                 table.at,
                 at,
@@ -250,11 +250,11 @@ def dtypes(op: Op, page: Page) -> Iterator[Finding]:
                 yield Finding(
                     "contradiction", "dtypes", f"a column {name}", " | ".join(order), table.at, at, words=(name,)
                 )
-    said_rows = facts.dtype_rows(page)
-    for found in said_rows:
+    page_rows = facts.dtype_rows(page)
+    for found in page_rows:
         yield from several(found, rows, at) if says_several(found, tensors) else _dtype_row(found, rows, order, at)
     for row in rows:
-        if said_rows and not any(found.dtypes[0] == row[order[0]] for found in said_rows):
+        if page_rows and not any(found.dtypes[0] == row[order[0]] for found in page_rows):
             yield Finding(
                 "silent",
                 f"dtypes.{row[order[0]]}",
@@ -267,30 +267,32 @@ def dtypes(op: Op, page: Page) -> Iterator[Finding]:
 
 
 def _dtype_row(
-    said: facts.DtypeRow, rows: Sequence[dict[str, str]], order: Sequence[str], at: Mark
+    stated: facts.DtypeRow, rows: Sequence[dict[str, str]], order: Sequence[str], at: Mark
 ) -> Iterator[Finding]:
-    named = len(said.header) == len(set(said.header)) and set(said.header) <= set(order)
-    names = said.header if named and said.header else tuple(order)
-    field, text = f"dtypes.{said.dtypes[0]}", " | ".join(said.dtypes)
-    note = "" if said.inside else "the row is outside the table"
-    if len(said.dtypes) != len(names):
-        status = "contradiction" if len(said.dtypes) > len(names) else "lost"
-        yield Finding(status, field, text, f"{len(names)} tensors: {', '.join(names)}", said.at, at, note, said.dtypes)
+    named = len(stated.header) == len(set(stated.header)) and set(stated.header) <= set(order)
+    names = stated.header if named and stated.header else tuple(order)
+    field, text = f"dtypes.{stated.dtypes[0]}", " | ".join(stated.dtypes)
+    note = "" if stated.inside else "the row is outside the table"
+    if len(stated.dtypes) != len(names):
+        status = "contradiction" if len(stated.dtypes) > len(names) else "lost"
+        yield Finding(
+            status, field, text, f"{len(names)} tensors: {', '.join(names)}", stated.at, at, note, stated.dtypes
+        )
         return
-    told = dict(zip(names, said.dtypes, strict=True))
+    told = dict(zip(names, stated.dtypes, strict=True))
     row = next((row for row in rows if row[names[0]] == told[names[0]]), None)
     if row is None:
         known = ", ".join(row[order[0]] for row in rows)
-        yield Finding("contradiction", "dtypes", text, f"rows for {known}", said.at, at, note, said.dtypes)
+        yield Finding("contradiction", "dtypes", text, f"rows for {known}", stated.at, at, note, stated.dtypes)
         return
     different = [name for name in names if told[name] != row[name]]
     if not different:
-        yield Finding("agree", field, text, " | ".join(row[name] for name in names), said.at, at, note)
+        yield Finding("agree", field, text, " | ".join(row[name] for name in names), stated.at, at, note)
     for name in different:
-        yield Finding("contradiction", f"{field}.{name}", told[name], row[name], said.at, at, note, (told[name],))
+        yield Finding("contradiction", f"{field}.{name}", told[name], row[name], stated.at, at, note, (told[name],))
     for name in order:
         if name not in names:
-            yield Finding("silent", f"{field}.{name}", "", row[name], said.at, at, "the page has no such column")
+            yield Finding("silent", f"{field}.{name}", "", row[name], stated.at, at, "the page has no such column")
 
 
 def prose(op: Op, page: Page) -> Iterator[Finding]:

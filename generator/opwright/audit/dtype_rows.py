@@ -18,18 +18,18 @@ def tensors_of(column: str) -> tuple[str, ...]:
     return tuple(name.strip().removesuffix("_i") for name in column.split("/"))
 
 
-def says_several(said: DtypeRow, tensors: Sequence[str]) -> bool:
+def says_several(stated: DtypeRow, tensors: Sequence[str]) -> bool:
     """Whether a column has several tensors or none, or a cell several types."""
-    strange = all(said.header) and not set(said.header) <= set(tensors)
-    return strange or any("," in cell for cell in said.dtypes)
+    strange = all(stated.header) and not set(stated.header) <= set(tensors)
+    return strange or any("," in cell for cell in stated.dtypes)
 
 
-def several(said: DtypeRow, rows: Sequence[Mapping[str, str]], at: Mark) -> Iterator[Finding]:
+def several(stated: DtypeRow, rows: Sequence[Mapping[str, str]], at: Mark) -> Iterator[Finding]:
     """The row agrees if each type of each cell occurs in a row of the spec that fits the other cells."""
-    types = [tuple(re.split(r",\s*", cell)) for cell in said.dtypes]
-    columns = [[name for name in tensors_of(column) if name in rows[0]] for column in said.header]
+    types = [tuple(re.split(r",\s*", cell)) for cell in stated.dtypes]
+    columns = [[name for name in tensors_of(column) if name in rows[0]] for column in stated.header]
     if len(types) != len(columns):
-        yield Finding("lost", f"dtypes.{types[0][0]}", " | ".join(said.dtypes), "", said.at, at)
+        yield Finding("lost", f"dtypes.{types[0][0]}", " | ".join(stated.dtypes), "", stated.at, at)
         return
     fitting = [
         row
@@ -41,4 +41,4 @@ def several(said: DtypeRow, rows: Sequence[Mapping[str, str]], at: Mark) -> Iter
         missing = [dtype for dtype in cell if names and dtype not in found]
         field = f"dtypes.{types[0][0]}.{names[0]}" if names else f"dtypes.{types[0][0]}"
         status = "contradiction" if missing else "agree"
-        yield Finding(status, field, ", ".join(cell), ", ".join(sorted(found)), said.at, at, words=tuple(missing))
+        yield Finding(status, field, ", ".join(cell), ", ".join(sorted(found)), stated.at, at, words=tuple(missing))

@@ -65,8 +65,8 @@ def arguments(page: Page, side: str) -> Rows:
     """The rows of inputs or outputs: the text above a table decides, else the first table has the inputs."""
     found: list[Table] = []
     for nth, (table, above) in enumerate((t, a) for t, a in page.tables() if kind_of(t) == "arguments"):
-        said = re.search(r"\b(input|output)s?\W*$", above, re.IGNORECASE)
-        if (said[1].casefold() + "s" if said else ("inputs", "outputs")[min(nth, 1)]) == side:
+        side_word = re.search(r"\b(input|output)s?\W*$", above, re.IGNORECASE)
+        if (side_word[1].casefold() + "s" if side_word else ("inputs", "outputs")[min(nth, 1)]) == side:
             found.append(table)
     return _rows(found, ARGUMENTS)
 
@@ -110,8 +110,8 @@ def attribute_facts(row: Row) -> dict[str, str | None]:
 
     values is a list of words, separated by a space.
     """
-    said, given = row.cells["type"].text, row.cells["values"].text
-    word = next((word for word in said.split() if word), None)
+    type_text, given = row.cells["type"].text, row.cells["values"].text
+    word = next((word for word in type_text.split() if word), None)
     if word and not word.endswith("[]") and re.search(r"\blist\b|\bvector\b", given, re.IGNORECASE):
         word += "[]"
     plainly = ASIDE.sub(" ", given)

@@ -23,10 +23,10 @@ def read(original: Original) -> Iterator[Block]:
     for tag in _tags(BeautifulSoup(original.text, "html.parser")):
         place = _place(tag, original)
         if tag.name != "table":
-            if said := _said(tag):
-                yield Text(said, place, tag.name in HEADINGS)
+            if text := _tag_text(tag):
+                yield Text(text, place, tag.name in HEADINGS)
         elif rows := [
-            tuple(Cell(_said(cell), _place(cell, original)) for cell in row(["th", "td"])) for row in tag("tr")
+            tuple(Cell(_tag_text(cell), _place(cell, original)) for cell in row(["th", "td"])) for row in tag("tr")
         ]:
             yield Table(rows[0], tuple(rows[1:]), place)
 
@@ -48,5 +48,5 @@ def _place(tag: Tag, original: Original) -> Mark:
     return Mark(original.file, tag.sourceline or 1, (tag.sourcepos or 0) + 1)
 
 
-def _said(tag: Tag) -> str:
+def _tag_text(tag: Tag) -> str:
     return plain(tag.get_text(" ").replace("\u00b6", ""))

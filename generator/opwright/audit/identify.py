@@ -65,17 +65,17 @@ def _score(row: facts.Row, attribute: Attribute, holds: dict[str, str | None]) -
     told = facts.attribute_facts(row)
     score = 1.0
     for field, spec in holds.items():
-        said = told[field]
-        if said is not None or (spec is None and field == "values"):
-            score += 1 if set((said or "").split()) == set((spec or "").split()) else -0.5
+        stated = told[field]
+        if stated is not None or (spec is None and field == "values"):
+            score += 1 if set((stated or "").split()) == set((spec or "").split()) else -0.5
     return score + 0.8 * sum(_mentions(row, attribute))
 
 
 def _mentions(row: facts.Row, attribute: Attribute) -> list[bool]:
     """For each part of an attribute's name whether the row's description mentions it."""
-    said = row.cells["description"].text.casefold()
+    description = row.cells["description"].text.casefold()
     parts = str(attribute.name).split("_")
-    return [bool(re.search("|".join(MEANS.get(part, (part,))), said)) for part in parts]
+    return [bool(re.search("|".join(MEANS.get(part, (part,))), description)) for part in parts]
 
 
 def misdescribed(row: facts.Row, attribute: Attribute, op: Op) -> Attribute | None:

@@ -55,11 +55,11 @@ def kind_of(table: Table) -> str:
 
 def column_of(header: str) -> str | None:
     """The column that a header cell names."""
-    said = header.casefold()
+    title = header.casefold()
     for column, (_, words) in COLUMNS.items():
-        if said in words:
+        if title in words:
             return column
-    near = [column for column, (_, words) in COLUMNS.items() if said and words[-1] in said]
+    near = [column for column, (_, words) in COLUMNS.items() if title and words[-1] in title]
     return near[0] if len(near) == 1 else None
 
 
@@ -72,8 +72,8 @@ def header_is_whole(header: Sequence[Cell]) -> bool:
 def columns_of(table: Table, shape: Sequence[str]) -> Sequence[str]:
     """The columns of a table in order: from its header, or the usual ones if it is damaged."""
     named = [column_of(cell.text) for cell in table.header]
-    said = [column for column in named if column is not None]
-    return said if len(said) == len(named) == len(shape) and set(said) == set(shape) else shape
+    known = [column for column in named if column is not None]
+    return known if len(known) == len(named) == len(shape) and set(known) == set(shape) else shape
 
 
 def align(cells: Sequence[Cell], columns: Sequence[str]) -> dict[str, Cell]:

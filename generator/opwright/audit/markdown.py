@@ -37,9 +37,9 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
             yield _table(tokens[at:end], offsets, original)
             at = end
         elif token.type in ("inline", "code_block", "fence", "html_block"):
-            said = plain(NOTE.sub("", token.content))
-            if said:
-                yield Text(said, original.find(token.content, offset), tokens[at - 1].type == "heading_open")
+            text = plain(NOTE.sub("", token.content))
+            if text:
+                yield Text(text, original.find(token.content, offset), tokens[at - 1].type == "heading_open")
         at += 1
 
 

@@ -97,30 +97,30 @@ def _section(op: Op, theirs: Section, ours: Section) -> Iterator[Finding]:
         other = same[0] if same else theirs.tables[number] if number < len(theirs.tables) else None
         yield from _table(op, other or Table((), (), theirs.at), table, ours.name)
     for extra in theirs.tables[len(ours.tables) :]:
-        said = " | ".join(_header(extra))
-        yield Finding("contradiction", ours.name, f"a table {said}", "no such table", extra.at, op.at)
+        header = " | ".join(_header(extra))
+        yield Finding("contradiction", ours.name, f"a table {header}", "no such table", extra.at, op.at)
     yield from _texts(op, theirs, ours)
 
 
 def _texts(op: Op, theirs: Section, ours: Section) -> Iterator[Finding]:
     field = f"{ours.name}.text"
-    said, expected = ([text.text for text in section.texts] for section in (theirs, ours))
-    matcher = difflib.SequenceMatcher(None, said, expected, autojunk=False)
+    found, expected = ([text.text for text in section.texts] for section in (theirs, ours))
+    matcher = difflib.SequenceMatcher(None, found, expected, autojunk=False)
     for action, a, b, c, d in matcher.get_opcodes():
         for n in range(max(b - a, d - c)):
             there = theirs.texts[a + n] if a + n < b else None
             wanted = expected[c + n] if c + n < d else ""
             status = "agree" if action == "equal" else "contradiction" if there else "silent"
-            said_there, at = (there.text, there.at) if there else ("", theirs.at)
+            text, at = (there.text, there.at) if there else ("", theirs.at)
             note = "" if wanted else "the current page does not say it"
-            yield Finding(status, field, said_there, wanted, at, op.at, note if there else "the page does not say it")
+            yield Finding(status, field, text, wanted, at, op.at, note if there else "the page does not say it")
 
 
 def _table(op: Op, theirs: Table, ours: Table, section: str) -> Iterator[Finding]:
     entries = ENTRIES.get(section, section)
     if _header(theirs) != _header(ours):
-        status, said = ("contradiction", " | ".join(_header(theirs))) if theirs.header else ("silent", "")
-        yield Finding(status, f"{entries}.header", said, " | ".join(_header(ours)), theirs.at, op.at)
+        status, found = ("contradiction", " | ".join(_header(theirs))) if theirs.header else ("silent", "")
+        yield Finding(status, f"{entries}.header", found, " | ".join(_header(ours)), theirs.at, op.at)
     columns = _key_columns(ours)
     rows = {_key(row, columns): row for row in theirs.rows}
     expected = [_key(row, columns) for row in ours.rows]
@@ -129,15 +129,17 @@ def _table(op: Op, theirs: Table, ours: Table, section: str) -> Iterator[Finding
         field = f"{entries}.{'.'.join(filter(None, key))}"
         there = rows.pop(key, None)
         if there is None:
-            yield Finding("silent", field, "", _said(row), theirs.at, _at(op, entries, key), "the page has no such row")
+            yield Finding(
+                "silent", field, "", _row_text(row), theirs.at, _at(op, entries, key), "the page has no such row"
+            )
         else:
             yield from _row(op, there, row, (field, ours.header, _at(op, entries, key)))
     for key, extra in rows.items():
         field = f"{entries}.{'.'.join(filter(None, key))}"
-        yield Finding("contradiction", field, _said(extra), "no such row", extra[0].at, op.at.key(entries))
+        yield Finding("contradiction", field, _row_text(extra), "no such row", extra[0].at, op.at.key(entries))
     if order != [key for key in expected if key in order]:
-        said, wanted = ("; ".join(map(" ".join, keys)) for keys in (order, expected))
-        yield Finding("contradiction", f"{entries}.order", said, wanted, theirs.at, op.at.key(entries))
+        found, wanted = ("; ".join(map(" ".join, keys)) for keys in (order, expected))
+        yield Finding("contradiction", f"{entries}.order", found, wanted, theirs.at, op.at.key(entries))
 
 
 def _row(
@@ -151,14 +153,14 @@ def _row(
         place = there[n].at if n < len(there) else there[0].at
         yield Finding(status, f"{field}.{column}", _cell(there, n), _cell(row, n), place, at)
     if not differ:
-        yield Finding("agree", field, _said(there), _said(row), there[0].at, at)
+        yield Finding("agree", field, _row_text(there), _row_text(row), there[0].at, at)
 
 
 def _cell(row: Sequence[Cell], n: int) -> str:
     return row[n].text if n < len(row) else ""
 
 
-def _said(row: Sequence[Cell]) -> str:
+def _row_text(row: Sequence[Cell]) -> str:
     return " | ".join(cell.text for cell in row)
 
 

@@ -50,7 +50,7 @@ class Audited:
         return f"{self.page.file}: {self.op} ({self.page.form})"
 
 
-def _said(finding: Finding) -> Iterator[tuple[str, str]]:
+def _labelled(finding: Finding) -> Iterator[tuple[str, str]]:
     """The lines that explain a finding, each with its label."""
     parts = [("page", finding.page), ("spec", finding.spec), ("note", finding.note)]
     if finding.ruling is not None:
@@ -63,19 +63,19 @@ def text(audited: Audited, everything: bool = False) -> str:
     lines: list[str] = []
     for finding in audited.shown(everything):
         lines.append(f"{finding.status:13}  {finding.field}   {audited.op}   {finding.page_at}   {finding.spec_at}")
-        lines += [f"{'':13}  {label}: {said}" for label, said in _said(finding)]
+        lines += [f"{'':13}  {label}: {value}" for label, value in _labelled(finding)]
     return "\n".join([*lines, f"{audited.title}: {audited.summary}"])
 
 
 def print_table(console: Console, audited: Audited, everything: bool = False) -> None:
     """The report on a terminal."""
     table = Table(title=Text(audited.title), title_justify="left", expand=True)
-    for column in ("status", "field", "what is said", "where"):
+    for column in ("status", "field", "what is statement", "where"):
         table.add_column(column, overflow="fold")
     for finding in audited.shown(everything):
-        said = "\n".join(f"{label}: {part}" for label, part in _said(finding))
+        statement = "\n".join(f"{label}: {part}" for label, part in _labelled(finding))
         where = f"{finding.page_at}\n{finding.spec_at}"
-        table.add_row(Text(finding.status, STYLES[finding.status]), Text(finding.field), Text(said), Text(where))
+        table.add_row(Text(finding.status, STYLES[finding.status]), Text(finding.field), Text(statement), Text(where))
     if table.row_count:
         console.print(table)
     console.print(Text(f"{audited.title}: {audited.summary}"))

@@ -100,8 +100,8 @@ def _text(lines: list[Line], at: int, original: Original) -> tuple[int, Block | 
     end = at + 1
     while end < len(lines) and (lines[end].text.strip() or (note and end == at + 1)) and not _starts(lines[end].text):
         end += 1
-    said = plain(" ".join([first[note.end() :] if note else first, *(line.text for line in lines[at + 1 : end])]))
-    return end - at, Text(said, place) if said else None
+    text = plain(" ".join([first[note.end() :] if note else first, *(line.text for line in lines[at + 1 : end])]))
+    return end - at, Text(text, place) if text else None
 
 
 def _starts(line: str) -> bool:

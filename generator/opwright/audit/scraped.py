@@ -84,22 +84,22 @@ def _cells(row: list[Line], original: Original) -> tuple[Cell, ...]:
 
 def _texts(lines: list[Line], original: Original) -> Iterator[Text]:
     """Paragraphs; parts around lost formulas are rejoined, with the holes marked."""
-    said, start, gap = "", 0, False
+    joined_text, start, gap = "", 0, False
     for line in lines:
         text = line.text
         if not text.strip():
             gap = gap or bool(text)
             continue
-        if said and GOES_ON.match(text):
-            said += f" {HOLE} {text}"
+        if joined_text and GOES_ON.match(text):
+            joined_text += f" {HOLE} {text}"
         else:
-            if said:
-                yield _text(said + f" {HOLE}" * gap, start, original)
-            said, start = (f"{HOLE} {text}" if GOES_ON.match(text) else text), line.offset
+            if joined_text:
+                yield _text(joined_text + f" {HOLE}" * gap, start, original)
+            joined_text, start = (f"{HOLE} {text}" if GOES_ON.match(text) else text), line.offset
         gap = False
-    if said:
-        yield _text(said, start, original)
+    if joined_text:
+        yield _text(joined_text, start, original)
 
 
-def _text(said: str, offset: int, original: Original) -> Text:
-    return Text(plain(said), original.find(said.lstrip(f"{HOLE} "), offset))
+def _text(text: str, offset: int, original: Original) -> Text:
+    return Text(plain(text), original.find(text.lstrip(f"{HOLE} "), offset))

@@ -50,21 +50,21 @@ class Sentence:
 
 def sentences(op: Op, page: Page) -> Iterator[Finding]:
     """Findings for all rules stated in sentences."""
-    said = [Sentence(part, text.at) for text in page.texts if not text.heading for part in END.split(text.text)]
-    yield from divisions(op, page, said)
-    yield from precedence(op, page, said)
-    yield from ignored(op, page, said)
-    yield from operands(op, said)
+    found = [Sentence(part, text.at) for text in page.texts if not text.heading for part in END.split(text.text)]
+    yield from divisions(op, page, found)
+    yield from precedence(op, page, found)
+    yield from ignored(op, page, found)
+    yield from operands(op, found)
 
 
 # Divisibility.
 
 
-def divisions(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
+def divisions(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Finding]:
     """Compare sentences about division with the constraints; also find constraints without a sentence."""
     by_formula = {c.expr.tree: c for c in op.constraints if c.expr is not None}
     told: set[str] = set()
-    for sentence in said:
+    for sentence in sentences:
         found = DIVISIBLE.search(sentence.text)
         if found is None:
             continue
@@ -98,9 +98,9 @@ def _dividing(op: Op, divisor: str) -> Iterator[Constraint]:
             yield constraint
 
 
-def _division(status: str, constraint: Constraint, said: str, sentence: Sentence) -> Finding:
+def _division(status: str, constraint: Constraint, quote: str, sentence: Sentence) -> Finding:
     rule = constraint.expr.text if constraint.expr else ""
-    return Finding(status, f"constraints.{constraint.id}", said, rule, sentence.at, constraint.at)
+    return Finding(status, f"constraints.{constraint.id}", quote, rule, sentence.at, constraint.at)
 
 
 def extent(text: str, op: Op) -> Expr | None:
@@ -117,16 +117,16 @@ def extent(text: str, op: Op) -> Expr | None:
 # Which of two sources of a shape wins.
 
 
-def precedence(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
+def precedence(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Finding]:
     """Sentences about a shape stated by both an input and an attribute: the input wins, and one is required."""
     for tensor in op.inputs:
         for attribute in op.attributes:
             if tensor.shape_of and tensor.shape_of == attribute.shape_of:
-                yield from _precedence(tensor, attribute, page, said)
+                yield from _precedence(tensor, attribute, page, sentences)
 
 
-def _precedence(tensor: Tensor, attribute: Attribute, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
-    about = [s for s in said if len(SOURCE.findall(s.text)) > 1 and re.search(r"_shape\b", s.text)]
+def _precedence(tensor: Tensor, attribute: Attribute, page: Page, sentences: Sequence[Sentence]) -> Iterator[Finding]:
+    about = [s for s in sentences if len(SOURCE.findall(s.text)) > 1 and re.search(r"_shape\b", s.text)]
     orders = [sentence for sentence in about if WINS.search(sentence.text) or LOSES.search(sentence.text)]
     needs = [s for s in about if s not in orders and GIVEN.search(s.text)]
     rules = (
@@ -164,11 +164,11 @@ def _one_is_needed(text: str) -> bool:
 # Attributes that are ignored for some words of another attribute.
 
 
-def ignored(op: Op, page: Page, said: Sequence[Sentence]) -> Iterator[Finding]:
+def ignored(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Finding]:
     """Sentences about attributes used for some words of another one only, as pads are for `none` of auto_pad."""
     for chooser in op.attributes:
         uses = _uses(op, str(chooser.name))
-        about = [s for s in said if re.search(rf"\b{chooser.name}\b", s.text)]
+        about = [s for s in sentences if re.search(rf"\b{chooser.name}\b", s.text)]
         for name, words in uses.items():
             named = [s for s in about if re.search(rf"\b{name}\b", s.text)]
             spec = f"counts for {', '.join(sorted(words))} only"
@@ -204,9 +204,9 @@ def _ignores(text: str, words: set[str], using: set[str]) -> bool:
 # Inputs and outputs.
 
 
-def operands(op: Op, said: Sequence[Sentence]) -> Iterator[Finding]:
+def operands(op: Op, sentences: Sequence[Sentence]) -> Iterator[Finding]:
     """The sentence `takes a, b and optional c and computes d`, if the page still has the names."""
-    for sentence in said:
+    for sentence in sentences:
         found = OPERANDS.search(sentence.text)
         if found is None:
             continue

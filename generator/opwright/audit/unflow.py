@@ -133,8 +133,8 @@ def _shape(header: Sequence[Piece], body: Sequence[Piece], columns: int) -> Sequ
     """The columns of a table, from words not yet assigned to cells."""
     if body and all(kinds.DTYPE.fullmatch(plain(unit.text)) for unit in body):
         return ("dtype",) * columns
-    said = " ".join(unit.text for unit in header).casefold()
-    attributes = "attribute" in said or ("index" not in said and columns == len(kinds.ATTRIBUTES))
+    titles = " ".join(unit.text for unit in header).casefold()
+    attributes = "attribute" in titles or ("index" not in titles and columns == len(kinds.ATTRIBUTES))
     return kinds.ATTRIBUTES if attributes else kinds.ARGUMENTS
 
 
@@ -173,8 +173,8 @@ def _argument(row: Sequence[Piece]) -> list[Piece]:
     """index, name and optionality of an argument, identified by their form."""
     cells = {column: Piece("", row[0].offset) for column in kinds.ARGUMENTS}
     for unit in row:
-        said = plain(unit.text)
-        cells[next(c for c in ("index", "optional", "name") if c == "name" or kinds.COLUMNS[c][0].fullmatch(said))] = (
+        text = plain(unit.text)
+        cells[next(c for c in ("index", "optional", "name") if c == "name" or kinds.COLUMNS[c][0].fullmatch(text))] = (
             unit
         )
     return list(cells.values())
@@ -224,8 +224,8 @@ def _pipes(text: str, at: int, found: re.Match[str]) -> tuple[int, int, list[Lin
 
 def _last_phrase(piece: Piece) -> Piece:
     """The words at the end of a text that belong to a table's first header cell."""
-    said = piece.text.casefold()
-    known = [words for _, names in kinds.COLUMNS.values() for words in names if said.endswith(words)]
+    phrase = piece.text.casefold()
+    known = [words for _, names in kinds.COLUMNS.values() for words in names if phrase.endswith(words)]
     size = len(max(known, key=len)) if known else len(piece.text.split()[-1]) if piece.text else 0
     return Piece(piece.text[len(piece.text) - size :], piece.offset + max(len(piece.text) - size, 0))
 

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     r"|(?P<text>\"[^\"\\]*\"|'[^'\\]*')|(?P<mark>[()\[\],=]))",
     re.ASCII,
 )
-_SAID = {"word": "a name", "integer": "an integer", "real": "a number"}
+_KIND_NAMES = {"word": "a name", "integer": "an integer", "real": "a number"}
 T = TypeVar("T")
 Value = Union[bool, int, float, str, list[int], list[float]]  # noqa: UP007 (evaluated at run time)
 
@@ -38,7 +38,7 @@ class TensorText:
         return (self,)
 
     def __str__(self) -> str:
-        return f"{self.dtype}{_said(list(self.shape))}"
+        return f"{self.dtype}{_text(list(self.shape))}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def each_part(given: TensorText | ListText, make: Callable[[TensorText], T]) -> 
     return list(map(make, given.parts)) if isinstance(given, ListText) else make(given)
 
 
-def _said(value: Value) -> str:
+def _text(value: Value) -> str:
     """A value as text in a call."""
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
@@ -76,7 +76,7 @@ class CallText:
     def __str__(self) -> str:
         """The call as `parse` takes it."""
         tensors = [f"{tensor}" if n.isdigit() else f"{n} {tensor}" for n, tensor in self.tensors.items()]
-        return f"{self.function}({', '.join([*tensors, *(f'{n}={_said(v)}' for n, v in self.values.items())])})"
+        return f"{self.function}({', '.join([*tensors, *(f'{n}={_text(v)}' for n, v in self.values.items())])})"
 
     def add(self, name: str, given: TensorText | ListText | Value) -> None:
         if name in self.tensors or name in self.values:
@@ -133,7 +133,7 @@ class _Parser:
     def take(self, wanted: str) -> str:
         kind, text, at = self.tokens[self.next]
         if kind != wanted:
-            self.fail(_SAID[wanted], at)
+            self.fail(_KIND_NAMES[wanted], at)
         self.next += 1
         return text
 

@@ -100,7 +100,7 @@ def read_data(path: Path | None) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             _affordable(
-                sum(entry.file_size for entry in archive.infolist()), lambda said: UsageError(f"{path}: {said}")
+                sum(entry.file_size for entry in archive.infolist()), lambda reason: UsageError(f"{path}: {reason}")
             )
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -238,7 +238,7 @@ def _fits(call: GraphCall, shapes: list[tuple[int, ...]], made: Sequence[tuple[i
         max(_span(own, logical.stride), math.prod(own)) * NUMPY[logical.dtype].itemsize for logical, own in tensors
     ]
     largest = tensors[spans.index(max(spans))][0].node.at("shape")
-    _affordable(sum(spans), lambda said: UsageError(f"{largest.path}: {said}"))
+    _affordable(sum(spans), lambda reason: UsageError(f"{largest.path}: {reason}"))
 
 
 def _affordable(size: int, refusal: Callable[[str], UsageError]) -> None:

@@ -104,8 +104,8 @@ def _refused(integration: Any, path: Path) -> Any:
     try:
         yield
     except integration.ModelError as error:
-        said = str(error)
-        raise UsageError(said if said.startswith(str(path)) else f"{path}: {said}") from None
+        reason = str(error)
+        raise UsageError(reason if reason.startswith(str(path)) else f"{path}: {reason}") from None
     except MemoryError as error:
         raise Failed(f"{path}: more memory is needed than there is: {error}") from None
 

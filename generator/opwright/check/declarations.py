@@ -159,8 +159,8 @@ def _within(attribute: Attribute, value: float) -> bool:
 
 
 def _list(attribute: Attribute) -> Iterator[Problem]:
-    said = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
-    if attribute.type not in ("s64[]", "f32[]") or any(said):
+    roles = (attribute.locates, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
+    if attribute.type not in ("s64[]", "f32[]") or any(roles):
         return
     name, at = attribute.name, attribute.at
     if attribute.length is None or (attribute.length == "any") != bool(attribute.shape_of):

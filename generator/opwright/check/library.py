@@ -31,8 +31,8 @@ def distinct_operations(ops: Sequence[Op]) -> Iterator[Problem]:
 def same_attributes(ops: Sequence[Op]) -> Iterator[Problem]:
     first: dict[str, Attribute] = {}
     # Pages of operations of steps use one name for different things; only entries of _common.yaml must agree.
-    said = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
-    for attribute in (attribute for attribute in said if not attribute.reason):
+    declared = (attribute for op in ops for attribute in op.attributes if attribute.use or not op.stepped)
+    for attribute in (attribute for attribute in declared if not attribute.reason):
         other = first.setdefault(attribute.name or "", attribute)
         for key in SHARED_KEYS:
             if getattr(attribute, key) != getattr(other, key):

@@ -36,5 +36,5 @@ def _entry(op: Op, entry: Onnx) -> Iterator[Problem]:
 
 def _known_by(entry: Onnx) -> str:
     """The node, its opset, the condition and the words: what tells one entry from another."""
-    said = [f"{name} is {value}" for name, value in sorted({**entry.when, **entry.words}.items())]
-    return ", ".join([f"{entry.node} since {entry.since}", *said])
+    conditions = [f"{name} is {value}" for name, value in sorted({**entry.when, **entry.words}.items())]
+    return ", ".join([f"{entry.node} since {entry.since}", *conditions])

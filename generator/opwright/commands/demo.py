@@ -74,8 +74,8 @@ def regenerate(here: Project, out: Console) -> None:
         changed = write(here.output, files)
     else:
         changed = compare(Path(package.kernels(here).__file__).parent, files)
-    said = ", ".join(map(str, changed)) if changed else "nothing changed"
-    say(out, f"generate: {len(files)} files of {len(library.ops)} operations from {here.spec.name}: {said}")
+    outcome = ", ".join(map(str, changed)) if changed else "nothing changed"
+    say(out, f"generate: {len(files)} files of {len(library.ops)} operations from {here.spec.name}: {outcome}")
 
 
 def photograph() -> Array:

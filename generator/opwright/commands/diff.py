@@ -109,7 +109,7 @@ def _compared(project: Project, options: argparse.Namespace) -> int:
             return _call(project, base, head, options)
         found = review(project, base, head, datetime.date.today())
         if options.with_values:
-            found = measured(project, found, lambda said: print(said, file=sys.stderr, flush=True))
+            found = measured(project, found, lambda line: print(line, file=sys.stderr, flush=True))
         if not options.no_witness:
             found = witnessed(project, found, run=not options.no_run)
     except SideInvalid as invalid:

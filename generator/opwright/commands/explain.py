@@ -92,8 +92,8 @@ def sharding(project: Project, name: str, json_form: bool, out: Console) -> int:
     if json_form:
         print(json.dumps([split.data() for split in splits(op)], indent=2))
         return 0
-    for letter, said in lines(op):
-        say(out, f"{letter}: {said}")
+    for letter, sentence in lines(op):
+        say(out, f"{letter}: {sentence}")
     return 0
 
 
@@ -110,8 +110,8 @@ def gradient_of(project: Project, name: str) -> str:
         return ""
     claimed = [relation.gradient or relation.adjoint for relation in op.relations]
     claimed += [other.op for other in library.ops if any(r.gradient_of == name for r in other.relations)]
-    if said := ", ".join(dict.fromkeys(filter(None, claimed))):
-        return said
+    if names := ", ".join(dict.fromkeys(filter(None, claimed))):
+        return names
     reason = why_none(op)
     return f"none follows: {reason}" if reason else f"derived by: {COMMAND} {name}"
 
@@ -161,9 +161,9 @@ def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
     """Tables on a terminal, the lines of `str` in a pipe."""
     if not out.is_terminal:
         say(out, str(found))
-        for title, said in ties.items():
-            if said:
-                say(out, f"{title}: {said}")
+        for title, text in ties.items():
+            if text:
+                say(out, f"{title}: {text}")
         return
     variant = found.variant
     head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
@@ -171,7 +171,7 @@ def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
     head += [("sizes", found.specialization)]
     head += [*found.schedules]
-    head += [(title, said) for title, said in ties.items() if said]
+    head += [(title, text) for title, text in ties.items() if text]
     head += [("copied first", "; ".join(found.copies) or "nothing")]
     table(out, found.op, ("", ""), head)
     table(out, "rejected kernels", ("kernels", "because"), found.rejected)

@@ -43,11 +43,11 @@ def run(options: argparse.Namespace) -> int:
     differences = write(project.output, files)
     made = {difference.path for difference in differences if difference.state == "missing"}
     if made >= files.keys():
-        said = f"written to {inert(str(project.output))}"
+        outcome = f"written to {inert(str(project.output))}"
     else:
         _print(differences)
-        said = f"{len(differences)} changed" if differences else "nothing changed"
-    print(f"{len(files)} files of {len(library.ops)} operations: {said}")
+        outcome = f"{len(differences)} changed" if differences else "nothing changed"
+    print(f"{len(files)} files of {len(library.ops)} operations: {outcome}")
     return OK
 
 

@@ -78,8 +78,8 @@ def _check(library: Library, only: str | None, out: Console) -> int:
     for forward, backward, tie in claims(library):
         if only in (None, forward.op, forward.function, backward.op, backward.function):
             held += 1
-            said = disagreement(forward, backward, tie)
-            problems += [said] if said is not None else []
+            difference = disagreement(forward, backward, tie)
+            problems += [difference] if difference is not None else []
     for problem in problems:
         say(out, problem)
     if not held:

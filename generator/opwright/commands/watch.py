@@ -29,8 +29,8 @@ def watch(project: Project, out: Console) -> None:
     """Generate now and after every save, until Ctrl-C."""
     try:
         for saved in _saves(project):
-            said = _outcome(project)
-            say(out, f"{time.strftime('%H:%M:%S')} {', '.join(saved) or 'all specs'}: {said}")
+            outcome = _outcome(project)
+            say(out, f"{time.strftime('%H:%M:%S')} {', '.join(saved) or 'all specs'}: {outcome}")
     except KeyboardInterrupt:
         return
 

@@ -80,7 +80,7 @@ def _arrangements(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, expr.E
         yield {axis: extent.tree for axis, extent in tensor.dims.items()}, dict(zip(tensor.dims, read.indices))
     for arrangement in tensor.arrangements.values():
         view = dict(zip(tensor.view, read.indices))
-        index = {axis: substitute(said.tree, view) for axis, said in arrangement.index.items()}
+        index = {axis: substitute(entry.tree, view) for axis, entry in arrangement.index.items()}
         yield {axis: extent.tree for axis, extent in arrangement.dims.items()}, index
 
 

@@ -187,7 +187,7 @@ def _bind(
 def _listed(op: Op) -> list[Stated]:
     """The lists that give the extents of a run."""
     roles = [(attribute, attribute.extents_of, attribute.fills) for attribute in op.attributes if attribute.extents_of]
-    return [Stated(a, op.dims[said].symbol, op.dims[whole].symbol if whole else "") for a, said, whole in roles]
+    return [Stated(a, op.dims[role].symbol, op.dims[whole].symbol if whole else "") for a, role, whole in roles]
 
 
 def _never_known(

@@ -55,11 +55,11 @@ class _Contract:
             [*tensors, self.tensor(op.output)],
             sorted(self.attribute(attribute) for attribute in op.attributes),
             sorted(rows),
-            sorted([rule.id, self.said(rule.expr.tree)] for rule in op.constraints if rule.expr),
+            sorted([rule.id, self.text(rule.expr.tree)] for rule in op.constraints if rule.expr),
             self.semantics(),
         ]
         computed = [symbol for symbol in self.dims if symbol in op.lets]
-        sizes = sorted([self.said(Name(symbol)), self.dims[symbol].min] for symbol in computed)
+        sizes = sorted([self.text(Name(symbol)), self.dims[symbol].min] for symbol in computed)
         numbered = [self.dims[symbol] for symbol in self.numbers]
         return [*parts, sizes, [[dim.per_axis, dim.min] for dim in numbered]]
 
@@ -73,7 +73,7 @@ class _Contract:
         made = []
         for dims, index in ways or [(tensor.dims, places)]:
             for word, order in sorted(self.words(tensor, dims)):
-                axes = [[self.said(dims[axis].tree), self.said(index[axis], letters)] for axis in order]
+                axes = [[self.text(dims[axis].tree), self.text(index[axis], letters)] for axis in order]
                 made.append([word, axes])
         return [tensor.layout, bool(tensor.shape_of), made]
 
@@ -92,19 +92,21 @@ class _Contract:
 
     def semantics(self) -> list[Any]:
         """The sum in any order, because that affects only rounding: letters are numbered as in the assignment."""
-        said = self.op.semantics
-        sum_ = said.assignment
-        used = [name for tree in (sum_.target, sum_.value) for name in _names(tree) if name in said.ranges]
-        letters = {letter: f"letter {n}" for n, letter in enumerate(dict.fromkeys([*used, *said.ranges]))}
-        extents = [self.said(said.ranges[letter].tree) for letter in letters]
-        guards = sorted(self.said(guard.tree, letters) for guard in said.where)
+        meaning = self.op.semantics
+        sum_ = meaning.assignment
+        used = [name for tree in (sum_.target, sum_.value) for name in _names(tree) if name in meaning.ranges]
+        letters = {letter: f"letter {n}" for n, letter in enumerate(dict.fromkeys([*used, *meaning.ranges]))}
+        extents = [self.text(meaning.ranges[letter].tree) for letter in letters]
+        guards = sorted(self.text(guard.tree, letters) for guard in meaning.where)
         reduced = [self.term(sum_.target, letters).terms, sum_.op, self.term(sum_.value, letters).terms]
         finish: list[Any] = []
-        if said.finish:  # whose letters are those that it reads by
-            own = [name for name in _names(said.finish.tree) if name not in self.dims and name not in self.attributes]
+        if meaning.finish:  # whose letters are those that it reads by
+            own = [
+                name for name in _names(meaning.finish.tree) if name not in self.dims and name not in self.attributes
+            ]
             free = [name for name in dict.fromkeys(own) if name not in self.op.lets and name != "count"]
-            finish = [self.term(said.finish.tree, {name: f"letter {n}" for n, name in enumerate(free)}).terms]
-        return [_number(said.init), extents, guards, reduced, finish]
+            finish = [self.term(meaning.finish.tree, {name: f"letter {n}" for n, name in enumerate(free)}).terms]
+        return [_number(meaning.init), extents, guards, reduced, finish]
 
     def term(self, tree: Expr, letters: Letters) -> Poly:
         """An expression of real values up to rounding; cancelled parts would differ for infinities and NaN."""
@@ -113,7 +115,7 @@ class _Contract:
         if isinstance(tree, Read):
             return Poly.symbol(
                 digest(
-                    [self.tensors.get(tree.tensor, tree.tensor), [self.said(index, letters) for index in tree.indices]]
+                    [self.tensors.get(tree.tensor, tree.tensor), [self.text(index, letters) for index in tree.indices]]
                 )
             )
         if isinstance(tree, Name):
@@ -132,7 +134,7 @@ class _Contract:
         sides = [left.terms, right.terms]
         return Poly.symbol(digest([tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]))
 
-    def said(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
+    def text(self, tree: Expr, letters: Mapping[str, str] = MappingProxyType({})) -> str:
         """The hash of an integer expression."""
         return digest(self.poly(tree, letters).terms)
 
@@ -144,11 +146,11 @@ class _Contract:
         if isinstance(tree, Unary) and tree.op == "-":
             return -self.poly(tree.operand, letters)
         if isinstance(tree, Binary) and tree.op in LOGIC:
-            sides = {self.said(side, letters): side for side in joined(tree, tree.op)}
+            sides = {self.text(side, letters): side for side in joined(tree, tree.op)}
             alone = self.poly(next(iter(sides.values())), letters)
             return alone if len(sides) == 1 else Poly.symbol(digest([tree.op, sorted(sides)]))
         extreme = isinstance(tree, Call) and tree.function in ("min", "max")
-        if isinstance(tree, Call) and extreme and len({self.said(part, letters) for part in tree.arguments}) == 1:
+        if isinstance(tree, Call) and extreme and len({self.text(part, letters) for part in tree.arguments}) == 1:
             return self.poly(tree.arguments[0], letters)
         if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
             (inner,) = tree.arguments
@@ -163,14 +165,14 @@ class _Contract:
     def node(self, tree: Expr, letters: Mapping[str, str]) -> list[Any]:
         """An expression that is not a polynomial, by its operands."""
         if isinstance(tree, Unary):
-            return [tree.op, self.said(tree.operand, letters)]
+            return [tree.op, self.text(tree.operand, letters)]
         if isinstance(tree, Binary):
-            sides = [self.said(side, letters) for side in (tree.left, tree.right)]
+            sides = [self.text(side, letters) for side in (tree.left, tree.right)]
             if tree.op in MIRRORED:
                 return [MIRRORED[tree.op], sides[::-1]]
             return [tree.op, sorted(sides) if tree.op in IN_ANY_ORDER else sides]
         if isinstance(tree, Call):
-            parts = [self.said(argument, letters) for argument in tree.arguments]
+            parts = [self.text(argument, letters) for argument in tree.arguments]
             return [tree.function, sorted(parts) if tree.function in IN_ANY_ORDER else parts]
         return [type(tree).__name__, str(getattr(tree, "value", ""))]
 
@@ -189,8 +191,8 @@ class _Contract:
     def let(self, let: Let) -> Poly:
         if let.value is not None and let.neutral is None:
             return self.poly(let.value.tree, {})
-        cases = sorted([word, self.said(case.tree)] for word, case in let.cases.items())
-        whole = self.said(let.value.tree) if let.value is not None else ""
+        cases = sorted([word, self.text(case.tree)] for word, case in let.cases.items())
+        whole = self.text(let.value.tree) if let.value is not None else ""
         return Poly.symbol(digest([whole, let.by or "", cases, str(let.neutral)]))
 
 
@@ -212,7 +214,7 @@ class _Steps(_Contract):
             [self.stepped(t) for t in op.outputs],
             sorted([*self.attribute(a), *self.placed(a)] for a in op.attributes),
             sorted(rows),
-            sorted([rule.id, self.said(rule.expr.tree)] for rule in op.constraints if rule.expr),
+            sorted([rule.id, self.text(rule.expr.tree)] for rule in op.constraints if rule.expr),
             self.semantics(),
         ]
         return [*parts, [[dim.per_axis, bool(dim.run), dim.min] for dim in (self.dims[s] for s in self.numbers)]]
@@ -221,13 +223,13 @@ class _Steps(_Contract):
         """Its axes in memory by word, and the positions of those that may broadcast, be missing or be joined."""
         dims, places = tensor.dims, {axis: place for place, axis in enumerate(tensor.dims)}
         for axis in dims:  # sizes occur in the order of the spec, whatever the words
-            self.said(dims[axis].tree)
+            self.text(dims[axis].tree)
         orders = sorted(
-            [word, [[places[a], self.said(dims[a].tree)] for a in o]] for word, o in self.words(tensor, dims)
+            [word, [[places[a], self.text(dims[a].tree)] for a in o]] for word, o in self.words(tensor, dims)
         )
         marked = [sorted(places[axis] for axis in named) for named in (tensor.broadcast, tensor.may_lack)]
         joined = "" if tensor.joined is None else str(places[tensor.joined])
-        when = self.said(tensor.when.tree) if tensor.when else ""
+        when = self.text(tensor.when.tree) if tensor.when else ""
         absent = "" if tensor.absent is None else _number(tensor.absent)
         shape = self.tensors.get(tensor.broadcast_as or "", "")
         return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent, shape]
@@ -241,25 +243,27 @@ class _Steps(_Contract):
     def placed(self, a: Attribute) -> list[Any]:
         """The sizes, outputs and attributes that an attribute refers to."""
         roles = [a.locates, a.extents_of, a.fills]
-        sizes = [self.said(Name(self.op.dims[role].symbol)) if role else "" for role in roles]
+        sizes = [self.text(Name(self.op.dims[role].symbol)) if role else "" for role in roles]
         outputs = [self.tensors.get(name or "", "") for name in (a.dtype_of, a.order_of)]
         blocks = [
-            [self.said(Name(self.op.dims[role].symbol)), self.said(e.tree)] for role, e in (a.blocks or {}).items()
+            [self.text(Name(self.op.dims[role].symbol)), self.text(e.tree)] for role, e in (a.blocks or {}).items()
         ]
-        return [*sizes, *outputs, self.said(Name(a.per)) if a.per else "", a.keeps or "", blocks]
+        return [*sizes, *outputs, self.text(Name(a.per)) if a.per else "", a.keeps or "", blocks]
 
     def semantics(self) -> list[Any]:
         """The steps, with letters numbered in order of occurrence."""
-        said = self.op.semantics
-        formulas = [assignment for step in said.steps for assignment in step.assignments]
-        used = [name for f in formulas for tree in (f.target, f.value) for name in _names(tree) if name in said.ranges]
+        meaning = self.op.semantics
+        formulas = [assignment for step in meaning.steps for assignment in step.assignments]
+        used = [
+            name for f in formulas for tree in (f.target, f.value) for name in _names(tree) if name in meaning.ranges
+        ]
         letters = {letter: f"letter {n}" for n, letter in enumerate(dict.fromkeys(used))}
-        extents = [self.said(said.ranges[letter].tree) for letter in letters]
+        extents = [self.text(meaning.ranges[letter].tree) for letter in letters]
         between = dict.fromkeys(f.target.tensor for f in formulas if f.target.tensor not in self.tensors)
         self.tensors = {**self.tensors, **{name: f"between {number}" for number, name in enumerate(between)}}
         steps = []
-        for step in said.steps:
-            guards = sorted(self.said(guard.tree, letters) for guard in step.where)
+        for step in meaning.steps:
+            guards = sorted(self.text(guard.tree, letters) for guard in step.where)
             cases = {"": step.do} if step.do else step.cases
             values = [(word, case.op, case.target, case.value) for word, case in cases.items() if case]
             told = [[w, op, self.term(to, letters).terms, self.term(v, letters).terms] for w, op, to, v in values]

@@ -26,10 +26,10 @@ def conjuncts(tree: Expr) -> Iterator[Expr]:
 
 def quotients(op: Op) -> Iterator[Problem]:
     """Kernels divide one size by another, which must be known to divide it; otherwise they would drop the remainder."""
-    said = divisible(op)
+    exact = divisible(op)
     for tree, at in _unchecked(op):
         for node in _exact(tree):
-            if (node.left, node.right) not in said:
+            if (node.left, node.right) not in exact:
                 message = "a constraint must state that this quotient leaves no remainder, as in IC % G == 0 for IC / G"
                 yield Problem(at.moved(node.column), "range-quotient", message)
     for tree, at in _sizes(op):
@@ -95,11 +95,11 @@ def _sizes(op: Op) -> Iterator[Placed]:
 
 def divisible(op: Op) -> set[tuple[Expr, Expr]]:
     """The pairs for which constraints state that the second divides the first, alone or among other conditions."""
-    said = set()
+    pairs = set()
     for constraint in op.constraints:
         for node in conjuncts(constraint.expr.tree) if constraint.expr else ():
             if isinstance(node, Binary) and node.op == "==":
                 for rest, zero in ((node.left, node.right), (node.right, node.left)):
                     if isinstance(rest, Binary) and rest.op == "%" and zero == Number(0):
-                        said.add((rest.left, rest.right))
-    return said
+                        pairs.add((rest.left, rest.right))
+    return pairs

@@ -96,12 +96,12 @@ def _roles(op: Op, form: NormalForm) -> Iterator[Problem]:
 
 def _channels(op: Op, form: NormalForm) -> Iterator[Problem]:
     """Groups divide both channels."""
-    said = divisible(op)
+    exact = divisible(op)
     for name in (form.big, form.small):
         channels = list(op.tensor(name).dims.values())[1]
         each = channels_per_group(op, channels.tree, form, None)
         whole = each is not None and all(power > 0 for monomial, _ in each.terms for _, power in monomial)
-        if not whole and (channels.tree, Name(form.groups)) not in said:
+        if not whole and (channels.tree, Name(form.groups)) not in exact:
             message = f"a constraint must state that {form.groups} divides the channels of '{name}', as in"
             yield Problem(channels.at, "normal-form", f"{message} {channels.text} % {form.groups} == 0")
 

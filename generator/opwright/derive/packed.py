@@ -49,8 +49,8 @@ def _problems(op: Op, tensor: Tensor) -> Iterator[Problem]:
     if tensor in op.outputs and all(a.target.tensor != tensor.name for a in _assignments(op)):
         yield Problem(at, RULE, f"no step assigns to '{tensor.name}'")
     elsewhere = {tensor.joined, *tensor.broadcast, *tensor.may_lack}
-    said = [a.name for a in op.attributes if tensor.name in (a.shape_of, a.order_of, a.dtype_of)]
-    if tensor.packed in elsewhere or tensor.broadcast_as or said or float(tensor.absent or 0) != 0:
+    roles = [a.name for a in op.attributes if tensor.name in (a.shape_of, a.order_of, a.dtype_of)]
+    if tensor.packed in elsewhere or tensor.broadcast_as or roles or float(tensor.absent or 0) != 0:
         message = f"axis {tensor.packed} of '{tensor.name}' must be fixed: it is not joined, broadcast or"
         yield Problem(at, RULE, f"{message} omitted, no attribute gives shape, order or type, and `absent` is 0")
     words = sorted({row.get(tensor.name, "") for row in op.dtypes})
@@ -130,8 +130,8 @@ def _written(op: Op, tensor: Tensor, extent: Located) -> Op:
         number: Expr = Call("select", (Binary("==", cell, cell), near, Number(0)))
         unsigned = Binary("-", number, Binary("*", Number(16), _sixteenth(number)))
         number = Binary("*", Number(16), number) if odd else unsigned
-        said = dataclasses.replace(first, target=here, op="sum", value=number)
-        made.append(Step(do=said, at=first.at))
+        assignment = dataclasses.replace(first, target=here, op="sum", value=number)
+        made.append(Step(do=assignment, at=first.at))
     ranges = {**op.semantics.ranges, letter: extent}
     steps = [*(_changed(step, changed) for step in op.semantics.steps), *made]
     whole = dataclasses.replace(op, semantics=dataclasses.replace(op.semantics, ranges=ranges))
@@ -145,9 +145,9 @@ def _put(indices: tuple[Expr, ...], axis: int, index: Expr) -> tuple[Expr, ...]:
 def _typed(op: Op, tensor: Tensor, extent: Located) -> Op:
     """The tensor and the rows of an operation, in bytes."""
     dtype = str(op.dtypes[0][tensor.name])
-    said = f"{tensor.summary or 'Packed.'} Two numbers of {dtype} share a byte along {tensor.packed},"
+    sentence = f"{tensor.summary or 'Packed.'} Two numbers of {dtype} share a byte along {tensor.packed},"
     dims = {axis: extent if axis == tensor.packed else e for axis, e in tensor.dims.items()}
-    summary = f"{said} the one at an even position in its low bits."
+    summary = f"{sentence} the one at an even position in its low bits."
     made = dataclasses.replace(tensor, dims=dims, packed=None, summary=summary)
 
     def put(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

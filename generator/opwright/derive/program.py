@@ -282,7 +282,7 @@ def program(op: Op) -> Program:
             axes = tuple(letters[i.id] for i in target.indices if isinstance(i, Name) and i.id in letters)
             arrays[target.tensor] = Array(target.tensor, "between", axes)
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
-    same = (frozenset({op.dims[said].symbol, op.dims[whole].symbol}) for said, whole in roles)
+    same = (frozenset({op.dims[role].symbol, op.dims[whole].symbol}) for role, whole in roles)
     quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
     return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), _positive(op))
 

@@ -49,8 +49,8 @@ def dtypes(op: Op) -> Iterator[Problem]:
         integers = {one.target.tensor for one in made if expr.of_bits(one.value)} - {t.name for t in op.outputs}
         yield from () if whole else _bits(made, integers, at, _of_integers(op, row) | integers)
         made = [one for one in made if whole or one.target.tensor in integers]
-        said = f"the row of {at} accumulates in s64" if whole else "a step with functions of bits makes integers"
-        yield from _whole(op, made, said)
+        reason = f"the row of {at} accumulates in s64" if whole else "a step with functions of bits makes integers"
+        yield from _whole(op, made, reason)
     inputs: dict[tuple[str, ...], Mark] = {}
     told = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
@@ -100,7 +100,7 @@ def _bits(made: Sequence[Assignment], integers: set[str], at: Mark, whole: set[s
                 yield Problem(assignment.value_at.moved(read.column), "dtype-accumulate", message)
 
 
-def _whole(op: Op, assignments: Sequence[Assignment], said: str) -> Iterator[Problem]:
+def _whole(op: Op, assignments: Sequence[Assignment], reason: str) -> Iterator[Problem]:
     """What makes real numbers in assignments that make integers of 64 bits."""
     real = {attribute.symbol or attribute.name for attribute in op.attributes if attribute.type == "f32"}
     real_lists = {attribute.name for attribute in readable_lists(op) if attribute.type == "f32[]"}
@@ -112,7 +112,7 @@ def _whole(op: Op, assignments: Sequence[Assignment], said: str) -> Iterator[Pro
             wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
             wrong = wrong or (isinstance(node, Name) and node.id in real)
             if wrong or (isinstance(node, Read) and node.tensor in real_lists):
-                message = f"this is a real number, but {said}; f64 holds integers up to 2**53"
+                message = f"this is a real number, but {reason}; f64 holds integers up to 2**53"
                 yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
 
 

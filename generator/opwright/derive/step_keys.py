@@ -34,11 +34,11 @@ def counted(op: Op) -> Iterator[Problem]:
         yield Problem(op.at.key("inputs"), "one-input", "an operation needs at least one input")
     if not op.dtypes:
         yield Problem(op.at.key("dtypes"), "dtypes-none", "at least one row of data types is needed")
-    said = op.semantics
+    semantics = op.semantics
     for key in ("reduce", "finish", "where", "init"):
-        if key in dict(said.at.keys):
+        if key in dict(semantics.at.keys):
             message = f"'{key}' is a key of semantics with `reduce`; write it in a step"
-            yield Problem(said.at.key(key), "steps-key", message)
+            yield Problem(semantics.at.key(key), "steps-key", message)
     for key in ("normal_form", "classes"):
         if getattr(op, key):
             yield Problem(op.at.key(key), "steps-key", f"'{key}' goes with `reduce`; {INSTEAD[key]}")

@@ -183,9 +183,9 @@ class Resolve(Found):
             assert isinstance(nearest, ast.Lambda)
             made = self.extent(self.value(nearest.body))
             self.body.append(Do(call("opw_nearest", CONTEXT, made)))
-        said = call("opw_broken", CONTEXT, *map(self.node, refusal.args[:3]))
+        refusal_call = call("opw_broken", CONTEXT, *map(self.node, refusal.args[:3]))
         values, self.body = tuple(self.body), outer
-        self.body.append(If(condition, (If(said, values), Return())))
+        self.body.append(If(condition, (If(refusal_call, values), Return())))
 
 
 def _chain(node: ast.If) -> list[ast.If]:

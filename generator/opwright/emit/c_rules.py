@@ -147,8 +147,8 @@ class Rules(Expressions):
                 assert isinstance(value, ast.Lambda)
                 made = self.extent(self.value(value.body))
                 self.body.append(Do(call("opw_known", CONTEXT, address(self.choice), Text(axis), made)))
-            for axis, said in entries_of(way.elts[2]):
-                self.body.append(Do(call("opw_unknown", address(self.choice), Text(axis), self.node(said))))
+            for axis, position in entries_of(way.elts[2]):
+                self.body.append(Do(call("opw_unknown", address(self.choice), Text(axis), self.node(position))))
             self.body.append(Do(call("opw_way", CONTEXT, address(self.choice), self.node(way.elts[0]))))
 
     def make_position(self, name: str, node: ast.Call) -> Value:
@@ -174,8 +174,8 @@ class Rules(Expressions):
         for axis, count in entries_of(counts):
             told = (CONTEXT, address(room), Text(axis), self.node(count))
             self.body.append(Do(call("opw_place", *told)))
-        for axis, said in entries_of(spots):
-            told = (CONTEXT, address(room), Text(axis), self.at(said))
+        for axis, position in entries_of(spots):
+            told = (CONTEXT, address(room), Text(axis), self.at(position))
             self.body.append(Do(call("opw_say_place", *told)))
         self.body.append(Do(call("opw_placed", CONTEXT, address(room), self.node(order))))
         self.names[name] = Value(room, "places")
@@ -351,12 +351,12 @@ class Rules(Expressions):
         self.body.append(Do(call("opw_counted", CONTEXT, self.node(node.args[0]), Name("row"))))
 
     def do_divisor(self, node: ast.Call) -> None:
-        value, said = node.args
-        self.body.append(Do(call("opw_divisor", CONTEXT, self.extent(self.value(value)), self.node(said))))
+        value, message = node.args
+        self.body.append(Do(call("opw_divisor", CONTEXT, self.extent(self.value(value)), self.node(message))))
 
     def do_not_negative(self, node: ast.Call) -> None:
-        value, said = node.args
-        self.body.append(Do(call("opw_not_negative", CONTEXT, self.extent(self.value(value)), self.node(said))))
+        value, message = node.args
+        self.body.append(Do(call("opw_not_negative", CONTEXT, self.extent(self.value(value)), self.node(message))))
 
 
 def entries_of(node: ast.expr) -> list[tuple[str, ast.expr]]:

@@ -123,9 +123,9 @@ def _arrays(op: Op) -> list[str]:
     for tensor in op.tensors:
         many = len(tensor.arrangements) > 1
         for number, (name, dims) in enumerate(tensor.ways.items()):
-            said = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
+            by_word = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
             where = f" if sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
-            lines += wrapped(f"{tensor.name}{where}: {said}.", "    ", hanging="    ")
+            lines += wrapped(f"{tensor.name}{where}: {by_word}.", "    ", hanging="    ")
             if name:
                 index = tensor.arrangements[name].index
                 element = f"{tensor.name}[{', '.join(tensor.view)}]"
@@ -162,9 +162,10 @@ def _guarantees(op: Op, sizes: Sequence[SizeField]) -> list[str]:
     for attribute in op.attributes:
         if symbol_of(attribute) in known and attribute.min is not None:
             minimum.setdefault(attribute.min, []).append(symbol_of(attribute))
-    said = [f"{', '.join(symbols)} >= {number}" for number, symbols in sorted(minimum.items())]
-    said += [c.expr.text for c in op.constraints if c.expr is not None and expr.names(c.expr.tree) <= known]
-    lines = wrapped(f"The caller guarantees: {'; '.join(said)}; no sum of an index exceeds 2**62.", hanging="    ")
+    conditions = [f"{', '.join(symbols)} >= {number}" for number, symbols in sorted(minimum.items())]
+    conditions += [c.expr.text for c in op.constraints if c.expr is not None and expr.names(c.expr.tree) <= known]
+    guarantees = f"The caller guarantees: {'; '.join(conditions)}; no sum of an index exceeds 2**62."
+    lines = wrapped(guarantees, hanging="    ")
     if op.classes:
         parts = [f"{group.name}{f' where {group.when.text}' if group.when else ''}" for group in op.classes]
         lines += wrapped(f"A function's group class must be the call's: {', else '.join(parts)}.", hanging="    ")
@@ -207,12 +208,12 @@ def dtype_lines(op: Op) -> list[str]:
     for row in op.dtypes:
         data = {tensor.name: row[tensor.name] for tensor in op.tensors}
         kinds = set(data.values())
-        said = (
+        dtypes = (
             f"all {next(iter(kinds))}"
             if len(kinds) == 1
             else ", ".join(f"{name} {dtype}" for name, dtype in data.items())
         )
-        lines.append(f"{said}; sums in {row['accumulate']}")
+        lines.append(f"{dtypes}; sums in {row['accumulate']}")
     return lines
 
 

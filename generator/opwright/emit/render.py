@@ -233,8 +233,8 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
         return Head(Prose(op.at.file), *more)
 
     def module() -> dict[str, Any]:
-        said = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
-        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), "links": links(op), **said}
+        texts = {"docstring": Prose(prose.docstring(op)), "deprecation": prose.deprecation(op)}
+        return {"head": head(), "w": python_module.wrapper(op), "unit": unit(op), "links": links(op), **texts}
 
     def page() -> dict[str, Any]:
         return {"head": head(), "page": reference.page(op, python_module.wrapper(op), unit(op).kernels, library.pages)}

@@ -28,17 +28,18 @@ def sentence(op: Op, split: Split) -> str:
         return f"{_where(op, split)}whole, because {split.why}"
     cut = "; ".join(f"{tensor} along {', '.join(axes)}" for tensor, axes in split.axes.items())
     shared = [f"{name} is {JOINS[join]}" for name, join in split.joins.items() if join in JOINS]
-    return f"{_where(op, split)}{split.kind}: cuts {cut}" + "".join(f"; {said}" for said in [*shared, *_changes(split)])
+    clauses = [f"{_where(op, split)}{split.kind}: cuts {cut}", *shared, *_changes(split)]
+    return "; ".join(clauses)
 
 
 def _where(op: Op, split: Split) -> str:
-    said = [f"{name} is {value}" for name, value in split.when.items()]
-    said += [f"{tensor} is arranged as {way}" for tensor, way in split.ways.items()]
+    conditions = [f"{name} is {value}" for name, value in split.when.items()]
+    conditions += [f"{tensor} is arranged as {way}" for tensor, way in split.ways.items()]
     if split.rows:
         rows = [op.dtypes[number] for number in split.rows if number >= 0]
         names = [" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows]
-        said.append("dtypes are " + " or ".join(names) if rows else "sums are stored as they are accumulated")
-    return f"if {' and '.join(said)}, " if said else ""
+        conditions.append("dtypes are " + " or ".join(names) if rows else "sums are stored as they are accumulated")
+    return f"if {' and '.join(conditions)}, " if conditions else ""
 
 
 def _changes(split: Split) -> list[str]:

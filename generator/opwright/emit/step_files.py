@@ -39,8 +39,8 @@ def files(op: Op, library: Library) -> dict[str, Output]:
 
     def module() -> dict[str, Any]:
         made = as_steps(op)
-        said = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        return {"head": head, "w": step_wrapper(made), "links": links(made), **said}
+        texts = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
+        return {"head": head, "w": step_wrapper(made), "links": links(made), **texts}
 
     def page() -> dict[str, Any]:
         made = as_steps(op)

@@ -152,27 +152,27 @@ def in_place_text(op: Op) -> str:
     if not found:
         return ""
     named = len(op.outputs) > 1
-    said = [f"{prose.joined(inputs, 'or')}{f' for {name}' if named else ''}" for name, inputs in found.items()]
-    return f"`out` may be the input itself, {'; '.join(said)}, if dtype, shape and strides agree. "
+    inputs_text = [f"{prose.joined(inputs, 'or')}{f' for {name}' if named else ''}" for name, inputs in found.items()]
+    return f"`out` may be the input itself, {'; '.join(inputs_text)}, if dtype, shape and strides agree. "
 
 
 def _kind(attribute: Attribute) -> str:
     words = [f'"{allowed.value}"' for allowed in attribute.values or ()]
-    said = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
+    kind = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
-        said += f", one for each of {attribute.per}, or one for all"
+        kind += f", one for each of {attribute.per}, or one for all"
     if attribute.shape_of:
-        said += f", the shape of {attribute.shape_of}"
+        kind += f", the shape of {attribute.shape_of}"
     if attribute.extents_of:
         left = f"; -1 for the rest of {attribute.fills}" if attribute.fills else ""
         kept = f", 0 for its extent at that position if {attribute.keeps}" if attribute.keeps else ""
-        said += f", the extents of {attribute.extents_of}{left}{kept}"
+        kind += f", the extents of {attribute.extents_of}{left}{kept}"
     if attribute.order_of:
-        said += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
+        kind += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     for role, size in (attribute.blocks or {}).items():
-        said += f", the extents of blocks: {size.text} along the axis of {role}, 1 along all others; or []"
+        kind += f", the extents of blocks: {size.text} along the axis of {role}, 1 along all others; or []"
     bounds = prose.limits(attribute)
-    return f"{said}{f', {bounds}' if bounds else ''}"
+    return f"{kind}{f', {bounds}' if bounds else ''}"
 
 
 def page(op: Op, wrapped: StepWrapper, pages: Mapping[str, Page]) -> StepPage:
@@ -244,8 +244,8 @@ def _entry(step: Step) -> StepEntry:
     for word, assignment in named.items():
         if assignment is not None:
             sign = _OPERATORS[assignment.op]
-            said = sign if sign == "=" else rf"\mathrel{{\mathrm{{{sign[:-1]}}}{{=}}}}"
-            formula = f"{latex(assignment.target)} {said} {latex(assignment.value)}"
+            relation = sign if sign == "=" else rf"\mathrel{{\mathrm{{{sign[:-1]}}}{{=}}}}"
+            formula = f"{latex(assignment.target)} {relation} {latex(assignment.value)}"
             cases.append((word, assignment.text, formula))
     return StepEntry(tuple(cases), step.by or "", tuple(guard.text for guard in step.where))
 

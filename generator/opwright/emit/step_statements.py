@@ -30,7 +30,7 @@ class StepWriter(ReachWriter):
     def __init__(self, op: Op) -> None:
         super().__init__(op)
         self.counted: set[str] = set()  # runs whose number of axes is known; '' the spatial axes
-        self.said: set[str] = set()  # joint runs of the current tensor whose number of axes an attribute gives
+        self.stated: set[str] = set()  # joint runs of the current tensor whose number of axes an attribute gives
         self.cut: set[str] = set()  # attributes that have been converted to positions
 
     def write(self) -> tuple[Statement, ...]:
@@ -155,14 +155,14 @@ class StepWriter(ReachWriter):
 
     def bound(self, step: Bind) -> None:
         tensor = step.tensor
-        self.said = set()
+        self.stated = set()
         self.locate(tensor)
         kinds, joint = self.kinds(tensor), self.joint(tensor)
         unknown = [
             axis
             for axis, kind in kinds.items()
             if kind in ("run", "ones") and (axis in joint or self.run_of(tensor.dims[axis].tree) not in self.counted)
-            if axis not in self.said
+            if axis not in self.stated
         ]
         unknown += [axis for axis, kind in kinds.items() if kind == "spatial" and "" not in self.counted]
         if len(unknown) > 1:
@@ -246,7 +246,7 @@ class StepWriter(ReachWriter):
         if unknown:
             self.add("before", name=attribute.name, count=counts[unknown[0]], fixed=fixed)
             if unknown[0] in joint:
-                self.said.add(unknown[0])
+                self.stated.add(unknown[0])
             else:
                 self.counted.add(self.run_of(tensor.dims[unknown[0]].tree))
         else:

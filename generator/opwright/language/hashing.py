@@ -31,8 +31,8 @@ def canonical(value: Any) -> Any:
     if isinstance(value, Assignment):
         return [canonical(value.target), value.op, canonical(value.value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        said = [(getattr(value, name), silent) for name, silent in _compared(type(value))]
-        return [type(value).__name__, *(canonical(entry) for entry, silent in said if entry or not silent)]
+        fields = [(getattr(value, name), silent) for name, silent in _compared(type(value))]
+        return [type(value).__name__, *(canonical(entry) for entry, silent in fields if entry or not silent)]
     if isinstance(value, Mapping):
         return [[key, canonical(entry)] for key, entry in value.items()]
     if isinstance(value, (tuple, list)):

@@ -43,7 +43,7 @@ class Onnx(Node):
     words: dict[str, str] = key(MapOf(IDENTIFIER, VALUE), "attributes that always have the same value", default={})
     ignores: tuple[str, ...] = key(ListOf(ONNX_NAME), "attributes of the node that change no result", default=())
     gives: tuple[str, ...] = key(
-        ListOf(IDENTIFIER), "the outputs, in the node's order; the first one unless said", default=()
+        ListOf(IDENTIFIER), "the outputs, in the node's order; by default the first", default=()
     )
     at: Mark = mark()
 

@@ -61,8 +61,8 @@ _KINDS = {
 
 def has_symbol(attribute: Attribute) -> bool:
     """Whether expressions can name the value of an attribute."""
-    said = (attribute.shape_of, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
-    return attribute.type in _KINDS and not any(said) and not is_places(attribute)
+    roles = (attribute.shape_of, attribute.per, attribute.order_of, attribute.extents_of, attribute.blocks)
+    return attribute.type in _KINDS and not any(roles) and not is_places(attribute)
 
 
 def is_places(attribute: Attribute) -> bool:

@@ -61,16 +61,16 @@ def shape_of(
     return tuple(extent for axis in order for extent in each(evaluate(dims[axis].tree, facts)))
 
 
-def extents_said(said: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
+def stated_extents(entries: Sequence[int], whole: Sequence[int] | None, keeps: bool) -> tuple[int, ...] | None:
     """The extents in a list, with as many elements as `whole`; None if there are none.
 
     For -1 the only extent that gives this many elements is tried, and also 0 and 1, which detect that any extent fits.
     """
     if whole is None:
-        return tuple(said) if all(entry >= 0 for entry in said) else None
-    if any(entry < -1 for entry in said) or said.count(-1) > 1 or (keeps and 0 in said[len(whole) :]):
+        return tuple(entries) if all(entry >= 0 for entry in entries) else None
+    if any(entry < -1 for entry in entries) or entries.count(-1) > 1 or (keeps and 0 in entries[len(whole) :]):
         return None
-    kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(said)]
+    kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
     cells = math.prod(whole)
     others = math.prod(entry for entry in kept if entry != -1)
     tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in (0, 1, cells // max(others, 1))}

@@ -228,8 +228,8 @@ class _Call:
         for attribute in self.op.attributes:
             name = attribute.name or ""
             if name in self.setting.values:
-                said = self.setting.values[name]
-                values[name] = self.places.get(name, said)
+                value = self.setting.values[name]
+                values[name] = self.places.get(name, value)
                 if attribute.dtype_of:
                     values[name] = self.setting.row[attribute.dtype_of]
         stated = {name: value for name, value in values.items() if value is not None}

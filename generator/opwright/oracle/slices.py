@@ -103,9 +103,9 @@ def _apart(op: Op, found: Program, symbol: str) -> bool:
     if any(symbol in expr.names(tree) for tree in told if tree != Name(symbol)):
         return False
     listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
-    said = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
+    stated = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
     joined = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
-    return not (listed or said or joined) and all(_alone(found, part, symbol, letters) for part in found.parts)
+    return not (listed or stated or joined) and all(_alone(found, part, symbol, letters) for part in found.parts)
 
 
 def _alone(found: Program, part: Part, symbol: str, letters: set[str]) -> bool:

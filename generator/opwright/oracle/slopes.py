@@ -74,9 +74,9 @@ def disagreement(
         if not all(row[name] == "f64" for name in (*tie.results.values(), *tie.seeds.values())):
             continue
         with np.errstate(all="ignore"):
-            said = judge.compare(sample, number)
-        if said is not None:
-            return f"{backward.op} is not the gradient of {forward.op}: {said}"
+            difference = judge.compare(sample, number)
+        if difference is not None:
+            return f"{backward.op} is not the gradient of {forward.op}: {difference}"
     return None if judge.compared else f"no legal call of {forward.op} was found on which to compare its gradient"
 
 

@@ -29,11 +29,11 @@ class AxisFinder(Validator):
         """The minimum numbers of axes of every run, and of the spatial axes (''), with which all tensors fit."""
         op, allowed = self.op, self.op.spatial_rank
         maximum = max((array.ndim for array in self.arrays.values()), default=0)
-        said = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
-        spans: dict[str, Sequence[int]] = {symbol: (count,) for symbol, count in said.items()}
+        counts = {op.dims[a.extents_of].symbol: len(self.orders[a.name or ""]) for a in op.attributes if a.extents_of}
+        spans: dict[str, Sequence[int]] = {symbol: (count,) for symbol, count in counts.items()}
         spans |= {str(t.dims[axis].tree.id): (1, 0) for t in op.tensors for axis in t.may_lack}  # type: ignore[union-attr]
         spans |= {"": range(allowed.min, allowed.max + 1)}
-        spans |= {run: range(maximum + 1) for run in sorted(op.runs - said.keys())}
+        spans |= {run: range(maximum + 1) for run in sorted(op.runs - counts.keys())}
         told: list[str] = []
         for tensor in op.data_inputs:  # the first input that may omit an axis decides whether it is omitted
             told += [tensor.name] if tensor.name in self.arrays else []
@@ -135,19 +135,19 @@ class AxisFinder(Validator):
         for attribute in self.op.attributes:
             if attribute.locates is None or attribute.type != "s64":
                 continue
-            said = self.spots.get(attribute.locates)
+            spots = self.spots.get(attribute.locates)
             symbol = Name(self.op.dims[attribute.locates].symbol)
             tensor = next(t for t in self.op.data_inputs if any(e.tree == symbol for e in t.dims.values()))
             if tensor.name in self.arrays and tensor.name not in names:
                 continue
-            if tensor.name not in places or said is None:
+            if tensor.name not in places or spots is None:
                 return False
             order, at = self.order(tensor), places[tensor.name]
             axis = next(axis for axis, extent in tensor.dims.items() if extent.tree == symbol)
             before = sum(len(at[other]) for other in order[: order.index(axis)])
             ndim = self.arrays[tensor.name].ndim
-            inclusive = self.op.dims[attribute.locates].run and said[0] == ndim
-            if not inclusive and (not -ndim <= said[0] < ndim or said[0] % ndim != before):
+            inclusive = self.op.dims[attribute.locates].run and spots[0] == ndim
+            if not inclusive and (not -ndim <= spots[0] < ndim or spots[0] % ndim != before):
                 return False
             if inclusive and before != ndim:
                 return False

@@ -35,13 +35,13 @@ class StepValidation(Validation):
     arrays: Mapping[str, Array] = dataclasses.field(default_factory=dict)
 
 
-def permuted(order: Sequence[str], counts: Mapping[str, int], said: Sequence[int]) -> Places | None:
+def permuted(order: Sequence[str], counts: Mapping[str, int], entries: Sequence[int]) -> Places | None:
     """The axes in the order of a list; None if it is not a permutation of them."""
     owners = [axis for axis in order for _ in range(counts[axis])]
     axes = len(owners)
-    if len(said) != axes or {entry % axes for entry in said if -axes <= entry < axes} != set(range(axes)):
+    if len(entries) != axes or {entry % axes for entry in entries if -axes <= entry < axes} != set(range(axes)):
         return None
-    place = {entry % axes: spot for spot, entry in enumerate(said)}
+    place = {entry % axes: spot for spot, entry in enumerate(entries)}
     return {a: tuple(place[number] for number in range(axes) if owners[number] == a) for a in order}
 
 

@@ -15,7 +15,7 @@ from ..language.evaluate import evaluate
 from ..language.expr import Inexact, Name
 from ..language.model import Attribute, Op, Tensor
 from .arguments import entries_of
-from .extents import Fact, Facts, each, extents_said
+from .extents import Fact, Facts, each, stated_extents
 from .statements import axis_kind, uneven
 from .step_axes import AxisFinder
 from .step_call import Places, StepValidation, first_array, numbers_beyond
@@ -204,7 +204,7 @@ class StepValidator(AxisFinder):
         if whole is None:
             return False
         keeps = self.words.get(attribute.keeps or "") == "true"
-        found = extents_said(self.orders[attribute.name or ""], each(whole) if attribute.fills else None, keeps)
+        found = stated_extents(self.orders[attribute.name or ""], each(whole) if attribute.fills else None, keeps)
         if found is None:
             self.note(f"{attribute.name}-range")
         facts[symbol] = found or ()

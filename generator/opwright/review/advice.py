@@ -54,9 +54,9 @@ def advice(finding: Finding) -> str:
     """The action; none if the finding is waived or affects nobody."""
     if finding.waived:
         return "nothing to do until the waiver expires"
-    said = RULES.get(finding.rule.id) or _of_class(finding)
+    text = RULES.get(finding.rule.id) or _of_class(finding)
     named = ", ".join(finding.ops) if len(finding.ops) < MANY else f"all {len(finding.ops)} operations"
-    return said.format(ops=named or "the affected operations")
+    return text.format(ops=named or "the affected operations")
 
 
 def _of_class(finding: Finding) -> str:

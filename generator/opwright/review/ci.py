@@ -19,7 +19,7 @@ SARIF = {"error": "error", "warning": "warning", "notice": "note", "info": "none
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def annotation(level: str, title: str, at: Mark | None, said: Sequence[str]) -> str:
+def annotation(level: str, title: str, at: Mark | None, sentences: Sequence[str]) -> str:
     """One annotation of GitHub Actions, on one line."""
 
     def escaped(text: str) -> str:
@@ -29,7 +29,7 @@ def annotation(level: str, title: str, at: Mark | None, said: Sequence[str]) -> 
         return escaped(inert(text)).replace(":", "%3A").replace(",", "%2C")
 
     where = [f"file={value(at.file)}", f"line={at.line}", f"col={at.column}"] if at else []
-    return f"::{level} {','.join([*where, f'title={value(title)}'])}::{escaped(chr(10).join(map(inert, said)))}"
+    return f"::{level} {','.join([*where, f'title={value(title)}'])}::{escaped(chr(10).join(map(inert, sentences)))}"
 
 
 def as_github(review: Review, with_code: bool = False) -> str:
@@ -37,9 +37,9 @@ def as_github(review: Review, with_code: bool = False) -> str:
     lines = []
     for finding in review.findings:
         if not finding.waived:
-            said = [words.change(finding), finding.rule.reason, f"action: {advice(finding)}"]
+            sentences = [words.change(finding), finding.rule.reason, f"action: {advice(finding)}"]
             level, at = LEVELS[finding.severity], finding.new or finding.old
-            lines.append(annotation(level, finding.rule.id, at, [*said, *words.witness(finding)]))
+            lines.append(annotation(level, finding.rule.id, at, [*sentences, *words.witness(finding)]))
     last = f"{words.lead(review)}; {words.compared(review)}; {words.summary(review)}"
     return "\n".join([*lines, inert(last)]) + "\n"
 
@@ -69,20 +69,21 @@ def as_junit(review: Review, with_code: bool = False) -> str:
         where = inert(f"{finding.rule.id} {finding.path}")
         case = ElementTree.SubElement(made, "testcase", classname=words.ops(finding) or "specs", name=where)
         if finding in failing:
-            said = ElementTree.SubElement(case, "failure", message=inert(words.change(finding)), type=finding.rule.id)
+            message = inert(words.change(finding))
+            failure = ElementTree.SubElement(case, "failure", message=message, type=finding.rule.id)
             about_it = [finding.place, finding.rule.reason, f"action: {advice(finding)}", *words.witness(finding)]
-            said.text = "\n".join(map(inert, about_it))
+            failure.text = "\n".join(map(inert, about_it))
         elif finding.waived:
             ElementTree.SubElement(case, "skipped", message=inert(finding.waived))
     return xml(made)
 
 
-def result(rule: str, level: str, said: str, at: Mark | None, **more: Any) -> dict[str, Any]:
+def result(rule: str, level: str, message: str, at: Mark | None, **more: Any) -> dict[str, Any]:
     """A SARIF result, located at the folder of specs if it has no line."""
     at = at or Mark("spec")
     region = {"startLine": at.line, "startColumn": at.column}
     place = {"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}
-    return {"ruleId": rule, "level": level, "message": {"text": inert(said)}, "locations": [place], **more}
+    return {"ruleId": rule, "level": level, "message": {"text": inert(message)}, "locations": [place], **more}
 
 
 def sarif(rules: Iterable[dict[str, Any]], results: Iterable[dict[str, Any]], code: int, **about: Any) -> str:
@@ -100,9 +101,9 @@ def as_sarif(review: Review, with_code: bool = False) -> str:
     """SARIF 2.1.0, for code scanning."""
 
     def of(finding: Finding) -> dict[str, Any]:
-        said = [f"{words.change(finding)}. {finding.rule.reason}", f"Action: {advice(finding)}."]
+        sentences = [f"{words.change(finding)}. {finding.rule.reason}", f"Action: {advice(finding)}."]
         return result(
-            finding.rule.id, SARIF[finding.severity], " ".join([*said, *words.witness(finding)]),
+            finding.rule.id, SARIF[finding.severity], " ".join([*sentences, *words.witness(finding)]),
             finding.new or finding.old,
             partialFingerprints={"opwright/v1": finding.fingerprint},
             suppressions=[{"kind": "external", "justification": finding.waived}] if finding.waived else [],

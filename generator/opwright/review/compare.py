@@ -14,7 +14,7 @@ from ..emit.reference import cited_pages
 from ..language.library import Library, Page
 from ..language.model import Op
 from .edit import Edit, Pages
-from .tree import exact, rename, said
+from .tree import exact, rename, text_of
 from .walk import Walk
 
 
@@ -75,7 +75,7 @@ def _pages(before: Pages, after: Pages, olds: Mapping[str, Op], news: Mapping[st
             rule = f"source-page-{'added' if was is None else 'removed' if now is None else 'changed'}"
             places = (was.at if was else None, now.at if now else None)
             lists = functools.partial(_listed, name=name, page=now)
-            edit = Edit(rule, "", f"pages.{name}", said(was), said(now), *places, lambda op: op, lists)
+            edit = Edit(rule, "", f"pages.{name}", text_of(was), text_of(now), *places, lambda op: op, lists)
             ops = (*olds.values(), *news.values())
             citing = dict.fromkeys(op.op for op in ops if name in cited_pages(op) and op.op in news)
             yield from (dataclasses.replace(edit, op=op) for op in citing or [""])

@@ -124,14 +124,14 @@ def _run(folder: Path, first: int, count: int, isa: str) -> list[Executed]:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        said, complaint = process.communicate(timeout=PATIENCE)
+        output, complaint = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # its compilers with it
-        said, complaint = process.communicate()
+        output, complaint = process.communicate()
         ended = f"was stopped after {PATIENCE} s"
     else:
         ended = _ended(process.returncode, complaint)
-    answers = [_answer(folder, line) for line in said.splitlines()[: count - first]]
+    answers = [_answer(folder, line) for line in output.splitlines()[: count - first]]
     return answers if len(answers) == count - first else [*answers, Executed(trouble=ended)]
 
 

@@ -145,7 +145,7 @@ def _following(before: Library, after: Library, waivers: Waivers, reproduce: str
 
 def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:
     """The linter's notes on the new side."""
-    edit = Edit(note.rule, "", note.path, note.said, "", None, note.at, lambda op: op)
+    edit = Edit(note.rule, "", note.path, note.message, "", None, note.at, lambda op: op)
     return _finding(RULES[note.rule], note.ops, edit, Moved(), waivers, reproduce)
 
 
@@ -246,14 +246,14 @@ def _alone(rule: str, text: str, waivers: Waivers, reproduce: str, at: Mark | No
 def _waived(found: list[Finding], waivers: Waivers, today: datetime.date, reproduce: str) -> list[Finding]:
     """The findings with waived ones marked, and a finding for each waiver that waives nothing."""
     for waiver in waivers.waivers:
-        said = f"{waiver.rule} {waiver.fingerprint}"
+        name = f"{waiver.rule} {waiver.fingerprint}"
         matching = [f for f in found if f.fingerprint == waiver.fingerprint and f.rule.id == waiver.rule]
         if expired(waiver, today):
             found.append(
-                _alone("waiver-entry-expired", f"{said}: expired {waiver.expires}", waivers, reproduce, waiver.at)
+                _alone("waiver-entry-expired", f"{name}: expired {waiver.expires}", waivers, reproduce, waiver.at)
             )
         elif not matching:
-            found.append(_alone("waiver-entry-unused", said, waivers, reproduce, waiver.at))
+            found.append(_alone("waiver-entry-unused", name, waivers, reproduce, waiver.at))
         else:
             found = [replace(f, waived=waiver.reason) if f in matching else f for f in found]
     return found

@@ -345,14 +345,14 @@ def _of_op(
     name = new.op if new else edits[numbers[0]].op
     if exact(state) != exact(new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")
-    for said, found in (("files", "files"), ("kernels", "kernels"), ("new kernels", "added"), ("kernels", "removed")):
+    for kind, found in (("files", "files"), ("kernels", "kernels"), ("new kernels", "added"), ("kernels", "removed")):
         predicted, seen_ = getattr(prediction, found), getattr(proof, found)
         for sentence, names in (
             ("changed unpredicted", seen_ - predicted),
             ("predicted, unchanged", predicted - seen_),
         ):
             if names:
-                result.unpredicted.append(f"{name}: {said} {sentence}: {', '.join(sorted(names)[:5])}")
+                result.unpredicted.append(f"{name}: {kind} {sentence}: {', '.join(sorted(names)[:5])}")
     was, now_ = (dict(_declarations(op, files)) for op, files in zip(ops, (base, head), strict=True))
     kept = was.keys() & now_.keys()
     result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in kept if was[symbol] != now_[symbol]}

@@ -26,7 +26,7 @@ class Note:
     rule: str
     ops: tuple[str, ...]
     path: str
-    said: str
+    message: str
     at: Mark
 
 
@@ -94,8 +94,8 @@ def _related(library: Library) -> Iterator[Note]:
             other = ops[name]
             path = f"relations.{kind}.{name}"
             if kind == "adjoint" and op.op not in {back.adjoint for back in other.relations}:
-                said = f"{op.op} is the adjoint of {name}, but {name} does not name {op.op} as its adjoint"
-                yield Note("lint-relation-unanswered", (op.op,), path, said, relation.at)
+                message = f"{op.op} is the adjoint of {name}, but {name} does not name {op.op} as its adjoint"
+                yield Note("lint-relation-unanswered", (op.op,), path, message, relation.at)
             missing = _missing(op, other, relation)
             if missing:
                 yield Note("lint-relation-uneven", (op.op,), path, f"{name} has {', '.join(missing)}", relation.at)

@@ -102,8 +102,8 @@ def _card(number: int, finding: Finding, review: Review) -> Card:
     moved = finding.moved
     lists = (("change", moved.kernels), ("added", moved.added), ("removed", moved.removed))
     kernels = tuple((word, tuple(sorted(names))) for word, names in lists if names)
-    said = values.summary(review, finding)
-    return Card(f"finding-{number}", words.severity(finding), finding, sides, kernels, said, advice(finding))
+    summary = values.summary(review, finding)
+    return Card(f"finding-{number}", words.severity(finding), finding, sides, kernels, summary, advice(finding))
 
 
 def _tally(severities: Iterable[str]) -> tuple[tuple[str, int], ...]:

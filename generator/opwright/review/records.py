@@ -77,10 +77,16 @@ def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
     for change, releases in changes.items():
         if releases:
             marks = (_first(old, releases), _first(new, releases))
-            yield _edit(f"lock-entry-{change}", _listed(releases), _said(was, releases), _said(now, releases), *marks)
+            yield _edit(
+                f"lock-entry-{change}",
+                _listed(releases),
+                _hashes_text(was, releases),
+                _hashes_text(now, releases),
+                *marks,
+            )
 
 
-def _said(side: Mapping[str, str], releases: Iterable[str]) -> str:
+def _hashes_text(side: Mapping[str, str], releases: Iterable[str]) -> str:
     found = [side[release] for release in releases if release in side]
     return (found[0] if len(found) == 1 else digest(*found))[:16] if found else "nothing"
 
@@ -96,14 +102,14 @@ def waived(old: Waivers, new: Waivers) -> Iterator[Edit]:
         one, other = was.get((rule, fingerprint)), now.get((rule, fingerprint))
         if one != other:
             change = "added" if one is None else "removed" if other is None else "changed"
-            said, instead = (f"until {w.expires}: {w.reason}" if w else "nothing" for w in (one, other))
+            before, instead = (f"until {w.expires}: {w.reason}" if w else "nothing" for w in (one, other))
             marks = (one.at if one else None, other.at if other else None)
-            yield _edit(f"waiver-entry-{change}", f"{rule} {fingerprint}", said, instead, *marks)
+            yield _edit(f"waiver-entry-{change}", f"{rule} {fingerprint}", before, instead, *marks)
     for axis in sorted({*old.severity, *new.severity}):
-        said, instead = (side.severity.get(axis, "as is") for side in (old, new))
-        if said != instead:
+        before, instead = (side.severity.get(axis, "as is") for side in (old, new))
+        if before != instead:
             marks = (_severity(old, axis), _severity(new, axis))
-            yield _edit("waiver-severity-changed", f"severity.{axis}", said, instead, *marks)
+            yield _edit("waiver-severity-changed", f"severity.{axis}", before, instead, *marks)
 
 
 def _severity(side: Waivers, axis: str) -> Mark | None:

@@ -242,6 +242,6 @@ def _git(project: Project, *arguments: str) -> bytes:
     except FileNotFoundError:
         raise UsageError("git is not installed; name two folders instead") from None
     if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
-        raise UsageError(f"git {arguments[0]}: {said[-1]}")
+        errors = ran.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"]
+        raise UsageError(f"git {arguments[0]}: {errors[-1]}")
     return ran.stdout

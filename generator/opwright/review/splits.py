@@ -38,14 +38,14 @@ def _edits(old: Op, new: Op, role: str, was: Mapping[str, Split], now: Mapping[s
     free = [{when: split for when, split in side.items() if split.kind != WHOLE} for side in (was, now)]
     for when in dict.fromkeys([*free[0], *free[1]]):
         one, other = free[0].get(when), free[1].get(when)
-        said = (sentence(old, one) if one else "nothing", sentence(new, other) if other else "nothing")
+        sentences = (sentence(old, one) if one else "nothing", sentence(new, other) if other else "nothing")
         if other is None and (whole := next(iter(now.values()), None)):
-            said = (said[0], sentence(new, whole))
+            sentences = (sentences[0], sentence(new, whole))
         change = "added" if one is None else "removed" if other is None else "changed"
         if one is None or other is None or _meaning(one, new) != _meaning(other, old):
             places = (old.semantics.at, new.semantics.at)
             path = f"splits.{role}" + (f" where {when}" if when else "")
-            yield Edit(f"split-way-{change}", new.op, path, *said, *places, lambda made: made)
+            yield Edit(f"split-way-{change}", new.op, path, *sentences, *places, lambda made: made)
 
 
 def _meaning(split: Split, other: Op) -> tuple[object, ...]:

@@ -64,8 +64,8 @@ def identity(item: Any) -> Any:
     if isinstance(item, Aten):
         return (item.aten, *(f"{name}={value}" for name, value in sorted(item.when.items())))
     if isinstance(item, Onnx):
-        said = {**item.when, **item.words}
-        return (item.node, f"since={item.since}", *(f"{name}={value}" for name, value in sorted(said.items())))
+        conditions = {**item.when, **item.words}
+        return (item.node, f"since={item.since}", *(f"{name}={value}" for name, value in sorted(conditions.items())))
     if isinstance(item, Mapping):  # a row of data types: identified by its inputs
         return tuple(str(dtype) for name, dtype in sorted(item.items()) if name != "accumulate")
     return item.text if isinstance(item, Located) else item
@@ -143,7 +143,7 @@ def mark(root: Any, path: Path) -> Mark | None:
     return at
 
 
-def said(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value of a spec as its owner would write it."""
     if value is MISSING or value is None:
         return "nothing"
@@ -154,14 +154,14 @@ def said(value: Any) -> str:
     if isinstance(value, Node):
         short = getattr(value, value.shorthand) if value.shorthand and value.shorthand != "use" else None
         if short is not None and not getattr(value, "where", ()):  # a step with guards needs both
-            return said(short)
+            return text_of(short)
         fields = {f.name.rstrip("_"): getattr(value, f.name) for f in dataclasses.fields(value) if f.metadata}  # type: ignore[arg-type]
         kept = {name: v for name, v in fields.items() if v not in (None, (), {}) and name != "summary"}
-        return "{" + ", ".join(f"{name}: {said(v)}" for name, v in kept.items()) + "}"
+        return "{" + ", ".join(f"{name}: {text_of(v)}" for name, v in kept.items()) + "}"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {said(entry)}" for key, entry in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {text_of(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(said, value)) + "]"
+        return "[" + ", ".join(map(text_of, value)) + "]"
     return str(value)
 
 

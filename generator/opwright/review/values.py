@@ -28,7 +28,7 @@ CALLS = 3  # calls per kernel
 WIDER = 7  # factors on batch and channels of further calls: longer sums, rows that do not fill a vector
 
 
-def _silent(said: str) -> None:
+def _silent(line: str) -> None:
     pass
 
 

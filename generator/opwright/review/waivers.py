@@ -106,5 +106,5 @@ def locked(library: Library, known: Lock) -> str:
     kept = known.revisions if known.hash == HASH else {}
     hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops} | kept
     lines = [f"  {release}: {found}" for release, found in sorted(hashes.items())]
-    said = "# The hash of the contract of every released revision. Written by: opwright diff --update-lock"
-    return "\n".join([said, f"hash: {HASH}", "revisions:", *lines]) + "\n"
+    comment = "# The hash of the contract of every released revision. Written by: opwright diff --update-lock"
+    return "\n".join([comment, f"hash: {HASH}", "revisions:", *lines]) + "\n"

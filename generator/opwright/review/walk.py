@@ -19,7 +19,7 @@ from . import carry
 from .edit import Edit
 from .equality import Equality
 from .fields import FIELDS, INNER, LEAVES, MANY, REPLACED, VALUES, Classify, Many, kind_of, plain, rule_of, stem_of
-from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, said
+from .tree import MISSING, Entry, Path, exact, get, items, mark, path_text, put, rename, text_of
 
 
 class Walk:
@@ -113,8 +113,8 @@ class Walk:
                 rule,
                 self.new.op,
                 path_text(path),
-                said(was),
-                said(now),
+                text_of(was),
+                text_of(now),
                 None if get(self.old, before[:-1]) is MISSING else mark(self.old, before),
                 mark(self.new, place),
                 make,

@@ -42,8 +42,8 @@ def lead(review: Review) -> str:
     """`2 breaking, 1 dangerous`: the first words of a report."""
     waived = sum(bool(finding.waived) for finding in review.findings)
     names = {**{contract: contract for contract in CONTRACTS}, "none": WITHOUT_EFFECT}
-    said = [f"{count} {names[contract]}" for contract, count in contracts(review).items() if count]
-    return ", ".join([*said, *([f"{waived} waived"] if waived else [])]) or "no findings"
+    counts = [f"{count} {names[contract]}" for contract, count in contracts(review).items() if count]
+    return ", ".join([*counts, *([f"{waived} waived"] if waived else [])]) or "no findings"
 
 
 def compared(review: Review) -> str:
@@ -54,14 +54,14 @@ def compared(review: Review) -> str:
 def summary(review: Review) -> str:
     """One line: the number of findings of each severity, and whether the prediction held."""
     counts = Counter(finding.severity for finding in review.findings if not finding.waived)
-    said = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1 and s != 'info')}" for s in SEVERITIES if counts[s])
+    counted = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1 and s != 'info')}" for s in SEVERITIES if counts[s])
     waived = sum(bool(finding.waived) for finding in review.findings)
     prediction = "NOT as predicted" if review.impact.unpredicted else "as predicted"
     moved = review.impact.observed
     effect = f"{len(moved.files)} files and {len(moved.kernels)} kernels change, {prediction}"
     if moved.added or moved.removed:
         effect += f"; {len(moved.added)} kernels added, {len(moved.removed)} removed"
-    return f"{said or 'no findings'}{f', {waived} waived' if waived else ''}; {effect}"
+    return f"{counted or 'no findings'}{f', {waived} waived' if waived else ''}; {effect}"
 
 
 def kernels(finding: Finding, review: Review) -> str:

@@ -254,14 +254,14 @@ def as_json(found: Why) -> str:
 
 def show(found: Why, out: Console) -> None:
     """A tree on a terminal, indented lines in a pipe."""
-    said = f"edits of {len(found.spec)} of the {found.reads} fields behind this file change the line"
+    edits = f"edits of {len(found.spec)} of the {found.reads} fields behind this file change the line"
     if found.unrendered:
-        said += f"; {found.unrendered} more could not be tried, because no edit of them can be rendered"
+        edits += f"; {found.unrendered} more could not be tried, because no edit of them can be rendered"
     read = f"{found.reads} fields were read, and no other can change this file"
     branches = {
         "templates": _rows(found.templates),
         "generator": _rows(found.generator),
-        f"spec: {said if found.line else read}": _grouped(found.spec),
+        f"spec: {edits if found.line else read}": _grouped(found.spec),
         "commits": _commits(found),
     }
     head = f"{found.path}:{found.line}: {found.text.strip()}" if found.line else found.path
@@ -308,6 +308,6 @@ def _grouped(parts: Iterable[Part]) -> list[str]:
         names = ", ".join(filter(None, (part.name.removeprefix(entry).lstrip(".") for part in found)))
         lines = sorted({part.line for part in found})
         span = f"{lines[0]}-{lines[-1]}" if len(lines) > 1 else str(lines[0])
-        said = f"{entry}{f' ({names})' if names else ''}{f': {because}' if because else ''}"
-        rows.append(_row(f"{file}:{span}", said, found))
+        text = f"{entry}{f' ({names})' if names else ''}{f': {because}' if because else ''}"
+        rows.append(_row(f"{file}:{span}", text, found))
     return rows

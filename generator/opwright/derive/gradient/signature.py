@@ -198,13 +198,13 @@ class _Signature:
         return {name for tensor in tensors for extent in tensor.dims.values() for name in expr.names(extent.tree)}
 
     def symbols_of_steps(self) -> set[str]:
-        said = self.semantics()
-        names = {name for extent in said.ranges.values() for name in expr.names(extent.tree)}
-        for step in said.steps:
+        semantics = self.semantics()
+        names = {name for extent in semantics.ranges.values() for name in expr.names(extent.tree)}
+        for step in semantics.steps:
             names |= {name for guard in step.where for name in expr.names(guard.tree)}
             for a in step.assignments:
                 names |= expr.names(a.target) | expr.names(a.value)
-        return names - said.ranges.keys()
+        return names - semantics.ranges.keys()
 
     def symbols(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> set[str]:
         """All names in expressions of the gradient."""

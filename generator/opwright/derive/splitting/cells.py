@@ -124,14 +124,16 @@ class _Cells:
         known = set(self.sizes)
         for symbol, let in op.lets.items():
             if any(expr.names(e.tree) & known for e in formulas(let)):
-                raise Forbidden(f"{symbol} is computed from {said(known)}")
+                raise Forbidden(f"{symbol} is computed from {names_text(known)}")
             if symbol in known:
                 raise Forbidden(f"{symbol} is computed from other sizes")
         for rule in op.constraints:
             for tree in conjuncts(rule.expr.tree) if rule.expr else ():
                 fits = self.divides(tree) or bool(set(_stretched(tree, self.size)))
                 if expr.names(tree) & known and not fits:
-                    raise Forbidden(f"the rule {rule.id} compares {said(known & expr.names(tree))} with other values")
+                    raise Forbidden(
+                        f"the rule {rule.id} compares {names_text(known & expr.names(tree))} with other values"
+                    )
         for attribute in op.attributes:
             roles = (attribute.extents_of, attribute.fills, *(attribute.blocks or {}))
             if {op.dims[role].symbol for role in roles if role} & known:
@@ -162,7 +164,7 @@ class _Cells:
     def statement(self, statement: Statement, state: _State) -> None:
         own = self.letters & statement.names
         if len(own) > 1:
-            raise Forbidden(f"{statement.text} reads it by {said(own)} at once")
+            raise Forbidden(f"{statement.text} reads it by {names_text(own)} at once")
         letter = next(iter(own), None)
         for access in statement.accesses:
             self.access(access, letter, statement)
@@ -296,5 +298,5 @@ def symbols(op: Op) -> tuple[str, ...]:
     return (*(dim.symbol for dim in op.dims.values()), *counts)
 
 
-def said(names: frozenset[str] | set[str]) -> str:
+def names_text(names: frozenset[str] | set[str]) -> str:
     return " and ".join(sorted(names))

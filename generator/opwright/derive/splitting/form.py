@@ -112,21 +112,22 @@ CELLS = "cells of the output"
 def _steps(op: Op) -> Iterator[Statement]:
     for part in program(op).parts:
         for formula in part.formulas:
-            said, guards = formula.assignment, tuple(guard.tree for guard in part.where)
-            yield Statement(said.op, said.target, said.value, guards, said.text)
+            assignment, guards = formula.assignment, tuple(guard.tree for guard in part.where)
+            yield Statement(assignment.op, assignment.target, assignment.value, guards, assignment.text)
 
 
 def _reduce(op: Op) -> tuple[list[Statement], tuple[str, ...]]:
     """The sums and what is stored of them, and the letters of the latter, which are names of its own."""
-    semantics, said = op.semantics, op.semantics.assignment
+    semantics, assignment = op.semantics, op.semantics.assignment
     guards = tuple(guard.tree for guard in semantics.where)
     walked = frozenset(semantics.ranges)
-    sums = Statement(said.op, Read(CELLS, said.target.indices), said.value, guards, said.text, walked)
+    cells = Read(CELLS, assignment.target.indices)
+    sums = Statement(assignment.op, cells, assignment.value, guards, assignment.text, walked)
     axes = next(iter(op.output.ways.values()))
     letters = tuple(f"cell's {axis}" for axis in axes)
     cell = Read(op.output.name, tuple(map(Name, letters)))
     value: Expr = Read(CELLS, cell.indices)
-    text = said.text
+    text = assignment.text
     if semantics.finish is not None:
         own = next(read for read in expr.reads(semantics.finish.tree) if read.tensor == op.output.name)
         renamed = {index.id: Name(letter) for index, letter in zip(own.indices, letters) if isinstance(index, Name)}

@@ -19,7 +19,7 @@ from ...language.model import Attribute, Op
 from ...language.types import formulas, symbol_of
 from ...memo import memoised
 from ..poly import Affine, NotPolynomial, Poly, affine
-from .cells import Forbidden, said
+from .cells import Forbidden, names_text
 from .form import Extent, Form, Statement
 from .split import Window
 
@@ -109,7 +109,7 @@ class _Windows:
         self.changed = self.dependent({begin, *others} - {""}, words) | {self.small, self.big}
         kept = {_word(self.index.found.coefficient(letter)) for letter in self.index.found.letters} | {self.taps}
         if kept & self.changed:
-            raise Forbidden(f"{said(kept & self.changed)} changes on a part")
+            raise Forbidden(f"{names_text(kept & self.changed)} changes on a part")
         core: dict[str, str] = {}  # by array, what a part knows of it: `some` cells of the big side, or a `sum`
         for statement in self.form.statements:
             self.statement(statement, core)
@@ -327,8 +327,8 @@ class _Shapes:
                 for more in rest:
                     big = (count - 1) * stride + reach - begin - end + more
                     facts = {name: (value,) for name, value in of.items() if not name.isdigit()}
-                    said = {w.begin: begin, w.end: end, w.extra: more}
-                    facts |= {attributes[name]: (value,) for name, value in said.items() if name}
+                    pads = {w.begin: begin, w.end: end, w.extra: more}
+                    facts |= {attributes[name]: (value,) for name, value in pads.items() if name}
                     facts |= {attributes[name]: (0,) for name in w.zero}
                     if big > 0:
                         yield {**facts, w.small: (count,), w.big: (big,)}
