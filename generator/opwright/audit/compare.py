@@ -102,9 +102,9 @@ def _missing(field: str, required: bool, page: Page, spec_at: Mark, listed: bool
 
 
 def _facts(row: facts.Row, attribute: Attribute) -> Iterator[Finding]:
-    told, holds = facts.attribute_facts(row), spec_facts(attribute)
+    page_facts, holds = facts.attribute_facts(row), spec_facts(attribute)
     for field, columns in FIELDS.items():
-        page, spec = told[field], holds[field]
+        page, spec = page_facts[field], holds[field]
         if page is None and spec is None:
             continue
         lost = any(row.cells[column].lost for column in columns)
@@ -181,8 +181,8 @@ def _argument(field: str, row: facts.Row, index: int, tensor: Tensor) -> Iterato
     )
     for column, spec, at in stated:
         cell = row.cells[column]
-        told = {"true": "required", "false": "optional"}.get(facts.YES.get(cell.text.casefold(), ""), cell.text)
-        status = "lost" if cell.lost else "agree" if told == spec else "contradiction"
+        meaning = {"true": "required", "false": "optional"}.get(facts.YES.get(cell.text.casefold(), ""), cell.text)
+        status = "lost" if cell.lost else "agree" if meaning == spec else "contradiction"
         yield Finding(status, f"{field}.{column}", cell.text, spec, cell.at, at, words=(cell.text,))
 
 
@@ -279,17 +279,17 @@ def _dtype_row(
             status, field, text, f"{len(names)} tensors: {', '.join(names)}", stated.at, at, note, stated.dtypes
         )
         return
-    told = dict(zip(names, stated.dtypes, strict=True))
-    row = next((row for row in rows if row[names[0]] == told[names[0]]), None)
+    dtypes = dict(zip(names, stated.dtypes, strict=True))
+    row = next((row for row in rows if row[names[0]] == dtypes[names[0]]), None)
     if row is None:
         known = ", ".join(row[order[0]] for row in rows)
         yield Finding("contradiction", "dtypes", text, f"rows for {known}", stated.at, at, note, stated.dtypes)
         return
-    different = [name for name in names if told[name] != row[name]]
+    different = [name for name in names if dtypes[name] != row[name]]
     if not different:
         yield Finding("agree", field, text, " | ".join(row[name] for name in names), stated.at, at, note)
     for name in different:
-        yield Finding("contradiction", f"{field}.{name}", told[name], row[name], stated.at, at, note, (told[name],))
+        yield Finding("contradiction", f"{field}.{name}", dtypes[name], row[name], stated.at, at, note, (dtypes[name],))
     for name in order:
         if name not in names:
             yield Finding("silent", f"{field}.{name}", "", row[name], stated.at, at, "the page has no such column")

@@ -62,10 +62,10 @@ def identify(rows: Sequence[facts.Row], op: Op) -> list[Match]:
 
 def _score(row: facts.Row, attribute: Attribute, holds: dict[str, str | None]) -> float:
     """How well a row fits: by facts that agree or disagree, and by its description."""
-    told = facts.attribute_facts(row)
+    page_facts = facts.attribute_facts(row)
     score = 1.0
     for field, spec in holds.items():
-        stated = told[field]
+        stated = page_facts[field]
         if stated is not None or (spec is None and field == "values"):
             score += 1 if set((stated or "").split()) == set((spec or "").split()) else -0.5
     return score + 0.8 * sum(_mentions(row, attribute))

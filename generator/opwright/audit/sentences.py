@@ -63,7 +63,7 @@ def sentences(op: Op, page: Page) -> Iterator[Finding]:
 def divisions(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Finding]:
     """Compare sentences about division with the constraints; also find constraints without a sentence."""
     by_formula = {c.expr.tree: c for c in op.constraints if c.expr is not None}
-    told: set[str] = set()
+    reported: set[str] = set()
     for sentence in sentences:
         found = DIVISIBLE.search(sentence.text)
         if found is None:
@@ -73,7 +73,7 @@ def divisions(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Fin
         weak = NEGATED.search(before) or WEAK.search(before)
         if not names:
             for constraint in _dividing(op, divisor):
-                told.add(str(constraint.id))
+                reported.add(str(constraint.id))
                 what = sentence.text if weak else f"{HOLE} divisible by {divisor}"
                 yield _division("contradiction" if weak else "lost", constraint, what, sentence)
         for name in names:
@@ -82,12 +82,12 @@ def divisions(op: Op, page: Page, sentences: Sequence[Sentence]) -> Iterator[Fin
                 field, at, what = f"constraints.{name}", op.at.key("constraints"), f"{name} divisible by {divisor}"
                 yield Finding("contradiction", field, what, "no such constraint", sentence.at, at)
                 continue
-            told.add(str(rule.id))
+            reported.add(str(rule.id))
             what = sentence.text if weak else f"{name} divisible by {divisor}"
             yield _division("contradiction" if weak else "agree", rule, what, sentence)
     for attribute in op.attributes:
         for constraint in _dividing(op, str(attribute.name)):
-            if constraint.id not in told:
+            if constraint.id not in reported:
                 yield _division("silent", constraint, "", Sentence("", page.at))
 
 

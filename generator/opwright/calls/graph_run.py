@@ -125,7 +125,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
         attributes = dict(call.attributes)
         asked = [described] if call.joined else described
         inferred = package.infer_shape(function, *asked, **attributes)
-        told = package.explain(function, *asked, threads=threads, **attributes)
+        plan = package.explain(function, *asked, threads=threads, **attributes)
     made = inferred if inferred and isinstance(inferred[0], tuple) else (inferred,)
     for logical, shape in zip(call.outputs, made, strict=True):
         _output_agrees(op, logical, shape)
@@ -148,8 +148,8 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
     ]
     return Ran(
         op=op.op,
-        kernel=told.variant.name,
-        threads=told.threads,
+        kernel=plan.variant.name,
+        threads=plan.threads,
         seconds=seconds,
         terms=terms,
         tensors=(*tensors, *(_describe(name, array, "computed") for name, array in _named(op, call, results))),

@@ -205,11 +205,11 @@ def _is_spatial(op: Op, tree: Expr, kinds: Mapping[str, Kind]) -> bool:
 def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     """Spatial axes: at most one entry of dims stands for all of them, and a required input determines their number."""
     fixed = bool(op.semantics.steps) and op.spatial_rank.min == op.spatial_rank.max
-    told = fixed or op.spatial_rank.max == 0
+    known = fixed or op.spatial_rank.max == 0
     for tensor in op.tensors:
         for dims in tensor.ways.values():
             spatial = [axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds)]
-            told = told or bool(spatial and not tensor.optional and tensor not in op.outputs)
+            known = known or bool(spatial and not tensor.optional and tensor not in op.outputs)
             if len(spatial) > 1:
                 yield Problem(
                     tensor.at,
@@ -224,7 +224,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
             yield Problem(
                 tensor.at, "tensor-spatial", f"the arrangements of '{tensor.name}' differ in their spatial axis"
             )
-    if not told:
+    if not known:
         yield Problem(
             op.spatial_rank.at,
             "spatial-rank",

@@ -125,10 +125,10 @@ def _compared(project: Project, options: argparse.Namespace) -> int:
 
 def _call(project: Project, base: Side, head: Side, options: argparse.Namespace) -> int:
     """Run one call on both sides; 1 if the outcomes differ."""
-    told = called(project, base, head, call_text.parse(options.call))
-    json_text = json.dumps(told.as_json(), indent=2)
-    sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, told.lines()))) + "\n")
-    return WRONG if told.wrong else OK if told.same else FINDINGS
+    result = called(project, base, head, call_text.parse(options.call))
+    json_text = json.dumps(result.as_json(), indent=2)
+    sys.stdout.write((json_text if options.format == "json" else "\n".join(map(inert, result.lines()))) + "\n")
+    return WRONG if result.wrong else OK if result.same else FINDINGS
 
 
 def _lock(project: Project, out: Console) -> int:

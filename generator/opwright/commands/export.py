@@ -78,8 +78,8 @@ def regular(package: Path) -> None:
         for entry in (*folders, *files):
             mode = os.lstat(os.path.join(place, entry)).st_mode
             if entry != CACHES and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                told = shown(Path(place) / entry)
-                raise UsageError(f"{told} is neither a file nor a folder; make the package again with: {COMMAND}")
+                place_text = shown(Path(place) / entry)
+                raise UsageError(f"{place_text} is neither a file nor a folder; make the package again with: {COMMAND}")
 
 
 def _copied(package: Path, target: Path) -> None:

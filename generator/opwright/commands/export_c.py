@@ -115,8 +115,8 @@ def texts(
     }
     for view in views:
         unit = None if view.op.stepped else render.unit(view.op)
-        told = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit}
-        files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", told
+        parameters = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit}
+        files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", parameters
     return files
 
 

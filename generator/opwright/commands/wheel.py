@@ -39,8 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if told := MISSING.get(sys.platform):
-        raise UsageError(f"no wheel can be made here: {told}")
+    if missing := MISSING.get(sys.platform):
+        raise UsageError(f"no wheel can be made here: {missing}")
     export.check_name(options.name)
     with tempfile.TemporaryDirectory() as scratch:
         project, out = shared.project(options), console()

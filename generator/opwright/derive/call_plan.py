@@ -134,11 +134,11 @@ def may_be_negative(op: Op, symbol: str) -> bool:
     """Whether a size is solved from an extent by a difference, or by a factor of unknown sign."""
     positive = {dim.symbol for dim in op.dims.values()}
     positive |= {symbol_of(a) for a in op.attributes if a.min is not None and a.min >= 0}
-    told = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
+    axes = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
     return any(
         axis.unknown == symbol and axis.factor is not None
         and (axis.inverse == "less" or not expr.names(axis.factor) <= positive)
-        for axis in told
+        for axis in axes
     )  # fmt: skip
 
 

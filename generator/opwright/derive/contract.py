@@ -266,8 +266,10 @@ class _Steps(_Contract):
             guards = sorted(self.text(guard.tree, letters) for guard in step.where)
             cases = {"": step.do} if step.do else step.cases
             values = [(word, case.op, case.target, case.value) for word, case in cases.items() if case]
-            told = [[w, op, self.term(to, letters).terms, self.term(v, letters).terms] for w, op, to, v in values]
-            steps.append([step.by or "", guards, sorted(told)])
+            assignments = [
+                [w, op, self.term(to, letters).terms, self.term(v, letters).terms] for w, op, to, v in values
+            ]
+            steps.append([step.by or "", guards, sorted(assignments)])
         return [extents, steps]
 
 

@@ -65,12 +65,12 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     left, right, target = value.left, value.right, assignment.target
     if not isinstance(left, Read) or not isinstance(right, Read) or {left.tensor, right.tensor} & found.integers:
         return None
-    told = roles(target, (left, right), part.letters)
+    roles_found = roles(target, (left, right), part.letters)
     if all(walked(found, read) for read in (target, left, right)):
-        return Contraction(target, left, right, told) if contracts(told) else None
+        return Contraction(target, left, right, roles_found) if contracts(roles_found) else None
     slides = _slides(found, {"target": target, "left": left, "right": right})
-    summed = any(role.endswith(REDUCED) for role in told.values())
-    return Contraction(target, left, right, told, slides) if slides and summed else None
+    summed = any(role.endswith(REDUCED) for role in roles_found.values())
+    return Contraction(target, left, right, roles_found, slides) if slides and summed else None
 
 
 def _slides(found: Program, accesses: Mapping[str, Read]) -> tuple[Slide, ...]:
@@ -126,9 +126,9 @@ def walked(found: Program, read: Read) -> bool:
     return None not in letters and len({*letters}) == len(letters)
 
 
-def contracts(told: Mapping[str, str]) -> bool:
+def contracts(by_letter: Mapping[str, str]) -> bool:
     """Whether letters of these roles are those of a contraction."""
-    return REDUCED in told.values() and bool({ROWS, COLUMNS} & {*told.values()})
+    return REDUCED in by_letter.values() and bool({ROWS, COLUMNS} & {*by_letter.values()})
 
 
 def letters_of(read: Read) -> Sequence[str]:

@@ -66,12 +66,12 @@ def _halved(op: Op, tensor: Tensor) -> Located:
     extent = tensor.dims[tensor.packed or ""]
     axis, size = list(tensor.dims).index(tensor.packed or ""), extent.tree
     before = op.inputs[: op.inputs.index(tensor)] if tensor in op.inputs else op.inputs
-    told = any(e.tree == size for other in before if not other.packed for e in other.dims.values())
+    known = any(e.tree == size for other in before if not other.packed for e in other.dims.values())
     ranges = {letter: located.tree for letter, located in op.semantics.ranges.items()}
     reads = [read for a in _assignments(op) for read in (a.target, *expr.reads(a.value)) if read.tensor == tensor.name]
     whole = all(isinstance(i, Name) and ranges.get(i.id) == size for i in (read.indices[axis] for read in reads))
     half = Binary("/", size, Number(2))
-    if told and whole:
+    if known and whole:
         return Located(Call("ceil", (half,)), f"ceil({extent.text} / 2)", extent.at)
     return Located(half, f"{extent.text} / 2", extent.at)
 

@@ -113,9 +113,9 @@ class _Split:
             assert isinstance(left, Read)
             assert isinstance(right, Read)
             letters = self.letters(Binary("*", left, right))
-            told = roles(Read("", tuple(map(Name, kept))), (left, right), letters)
-            dense = {ROWS, COLUMNS} <= {*told.values()}
-            if not contracts(told) or ((self.copies or self.part.where) and not dense):
+            found = roles(Read("", tuple(map(Name, kept))), (left, right), letters)
+            dense = {ROWS, COLUMNS} <= {*found.values()}
+            if not contracts(found) or ((self.copies or self.part.where) and not dense):
                 return False
         return True
 

@@ -52,10 +52,10 @@ def dtypes(op: Op) -> Iterator[Problem]:
         reason = f"the row of {at} accumulates in s64" if whole else "a step with functions of bits makes integers"
         yield from _whole(op, made, reason)
     inputs: dict[tuple[str, ...], Mark] = {}
-    told = {attribute.dtype_of for attribute in op.attributes}
+    named = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
         at = place(next(iter(row), None), op.at.key("dtypes"))
-        chosen = [t.name for t in op.tensors if t not in op.outputs or t.name in told]
+        chosen = [t.name for t in op.tensors if t not in op.outputs or t.name in named]
         key = tuple(row.get(name, "") for name in chosen)
         if key in inputs:
             message = f"no call distinguishes this row from that of {inputs[key]}"

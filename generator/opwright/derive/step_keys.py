@@ -106,7 +106,7 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
     rows = op.layouts.get(tensor.layout, {})
     for word in words[tensor.layout]:
         served = tensor in op.inputs and not tensor.broadcast_if
-        left = {a for a, e in tensor.dims.items() if _is_ones(e.tree) or (served and _told(op, tensor, e.tree))}
+        left = {a for a, e in tensor.dims.items() if _is_ones(e.tree) or (served and _served_size(op, tensor, e.tree))}
         left -= set(rows.get(word, ()))
         if word not in rows:
             message = f"layouts has no row for the word '{word}' of '{tensor.layout}'{suggestion(word, rows)}"
@@ -122,7 +122,7 @@ def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
             )
 
 
-def _told(op: Op, tensor: Tensor, size: Expr) -> bool:
+def _served_size(op: Op, tensor: Tensor, size: Expr) -> bool:
     """Whether an earlier required input with all its axes has an axis of a size."""
     before = op.inputs[: op.inputs.index(tensor)]
     whole = [t for t in before if not (t.optional or t.when or t.layout or t.broadcast or t.may_lack or t.joined)]
@@ -155,7 +155,7 @@ def _lacking(op: Op) -> Iterator[Problem]:
     plain = {dim.symbol for dim in op.dims.values() if not dim.per_axis and not dim.run}
     counted = {attribute.locates for attribute in op.attributes if attribute.type == "s64"}
     located = {Name(op.dims[role].symbol) for role in counted if role in op.dims}
-    told: set[str] = set()
+    seen: set[str] = set()
     for tensor in op.tensors:
         new = []
         for axis in tensor.may_lack:
@@ -163,7 +163,7 @@ def _lacking(op: Op) -> Iterator[Problem]:
             yield from unknown(axis, tensor.dims, at, "may-lack", f"axis of '{tensor.name}'")
             tree = tensor.dims[axis].tree if axis in tensor.dims else None
             if isinstance(tree, Name) and tree.id in plain:
-                new += [tree.id] if tree.id not in told else []
+                new += [tree.id] if tree.id not in seen else []
             elif tree is not None:
                 yield Problem(
                     at,
@@ -176,7 +176,7 @@ def _lacking(op: Op) -> Iterator[Problem]:
         if new and (tensor in op.outputs or len(new) > 1):
             which = "no input may omit it" if tensor in op.outputs else "no call determines which"
             yield Problem(tensor.at, "may-lack", f"'{tensor.name}' may omit {' and '.join(new)}, but {which}")
-        told |= set(new)
+        seen |= set(new)
 
 
 def _orders(op: Op) -> Iterator[Problem]:

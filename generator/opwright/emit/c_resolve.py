@@ -174,10 +174,10 @@ class Resolve(Found):
         such = {"bool": "_truth", "word": "_word", "real": "_real", "reals": "_reals"}
         for keyword in refusal.keywords:
             value = self.value(keyword.value)
-            told = address(value.node) if value.kind == "reals" else self.extent(value)
-            told = value.node if value.kind in ("bool", "word", "real") else told
+            argument = address(value.node) if value.kind == "reals" else self.extent(value)
+            argument = value.node if value.kind in ("bool", "word", "real") else argument
             ending = such.get(value.kind, "")
-            self.body.append(Do(call(f"opw_such{ending}", CONTEXT, Text(keyword.arg or ""), told)))
+            self.body.append(Do(call(f"opw_such{ending}", CONTEXT, Text(keyword.arg or ""), argument)))
         if len(refusal.args) > 3:
             nearest = refusal.args[3]
             assert isinstance(nearest, ast.Lambda)

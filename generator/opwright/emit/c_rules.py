@@ -67,11 +67,11 @@ class Rules(Expressions):
 
     def make_dtype_row(self, name: str, node: ast.Call) -> Value:
         stated = entries_of(node.args[2]) if len(node.args) > 2 else []
-        told: list[Expr] = [NULL, NULL, NULL]
+        arguments: list[Expr] = [NULL, NULL, NULL]
         for output, pair in stated:
             assert isinstance(pair, ast.Tuple)
-            told = [Text(output), *map(self.node, pair.elts)]
-        self.body.append(Declare("row", call("opw_dtype_row", CONTEXT, *told)))
+            arguments = [Text(output), *map(self.node, pair.elts)]
+        self.body.append(Declare("row", call("opw_dtype_row", CONTEXT, *arguments)))
         self.names["row"] = Value(Name("row"), "row")
         return self.names["row"]
 
@@ -87,8 +87,8 @@ class Rules(Expressions):
         if isinstance(node.args[2], ast.Constant):  # a list with an entry per value of a size stays as given
             self.entries(node)
             return None
-        told = [*map(self.node, node.args), *self.options(node, "minimum", "maximum", "surplus", "default")]
-        return Value(call("opw_integers", CONTEXT, *told), "ints")
+        arguments = [*map(self.node, node.args), *self.options(node, "minimum", "maximum", "surplus", "default")]
+        return Value(call("opw_integers", CONTEXT, *arguments), "ints")
 
     def make_reals(self, name: str, node: ast.Call) -> Value | None:
         if len(node.args) == 2:
@@ -96,8 +96,8 @@ class Rules(Expressions):
             return None
         default = next((k.value for k in node.keywords if k.arg == "default"), None)
         neutral: Expr = NULL if default is None else call("OPWRIGHT_REAL_OF", self.node(default))
-        told = [*map(self.node, node.args), *self.options(node, "minimum", "maximum"), neutral]
-        return Value(call("opw_spatial_reals", CONTEXT, *told), "reals")
+        arguments = [*map(self.node, node.args), *self.options(node, "minimum", "maximum"), neutral]
+        return Value(call("opw_spatial_reals", CONTEXT, *arguments), "reals")
 
     def entries(self, node: ast.Call) -> None:
         value = self.value(node.args[1])
@@ -117,13 +117,13 @@ class Rules(Expressions):
         shape, order, vectors = node.args[:3]
         if len(node.args) == 4:
             spatial = self.node(vectors)
-            told = [self.at(shape), self.node(order), spatial, self.node(node.args[3])]
-            self.body.append(Do(call("opw_split", CONTEXT, address(room), *told)))
+            arguments = [self.at(shape), self.node(order), spatial, self.node(node.args[3])]
+            self.body.append(Do(call("opw_split", CONTEXT, address(room), *arguments)))
             named = {text_of(vectors)} if isinstance(vectors, ast.Constant) and vectors.value else set[str]()
             return self.known(name, room, frozenset(named))
         names = frozenset(ast.literal_eval(vectors))
-        told = [self.at(shape), self.at(order), self.node(vectors)]
-        self.body.append(Do(call("opw_cut", CONTEXT, address(room), *told)))
+        arguments = [self.at(shape), self.at(order), self.node(vectors)]
+        self.body.append(Do(call("opw_cut", CONTEXT, address(room), *arguments)))
         return self.known(name, room, names)
 
     def known(self, name: str, room: Name, vectors: frozenset[str]) -> Value:
@@ -138,8 +138,8 @@ class Rules(Expressions):
         self.choice = self.fresh("choice")
         order, axes, ways = node.args[2:]
         self.body.append(Room(self.choice.name, "opw_choice", plain=True))
-        told = (address(self.choice), self.node(order), self.at(axes))
-        self.body.append(Do(call("opw_choose", *told)))
+        arguments = (address(self.choice), self.node(order), self.at(axes))
+        self.body.append(Do(call("opw_choose", *arguments)))
         assert isinstance(ways, ast.Tuple)
         for way in ways.elts:
             assert isinstance(way, ast.Tuple)
@@ -153,8 +153,8 @@ class Rules(Expressions):
 
     def make_position(self, name: str, node: ast.Call) -> Value:
         end = any(keyword.arg == "end" for keyword in node.keywords)
-        told = [*map(self.node, node.args), Name("true" if end else "false")]
-        return Value(call("opw_position", CONTEXT, *told[:3], *told[3:]), "int")
+        arguments = [*map(self.node, node.args), Name("true" if end else "false")]
+        return Value(call("opw_position", CONTEXT, *arguments[:3], *arguments[3:]), "int")
 
     def make_positions(self, name: str, node: ast.Call) -> Value:
         return Value(call("opw_positions", CONTEXT, *map(self.node, node.args)), "ints")
@@ -172,11 +172,11 @@ class Rules(Expressions):
         room = self.place_of(name, "places")
         order, counts, spots = node.args
         for axis, count in entries_of(counts):
-            told = (CONTEXT, address(room), Text(axis), self.node(count))
-            self.body.append(Do(call("opw_place", *told)))
+            arguments = (CONTEXT, address(room), Text(axis), self.node(count))
+            self.body.append(Do(call("opw_place", *arguments)))
         for axis, position in entries_of(spots):
-            told = (CONTEXT, address(room), Text(axis), self.at(position))
-            self.body.append(Do(call("opw_say_place", *told)))
+            arguments = (CONTEXT, address(room), Text(axis), self.at(position))
+            self.body.append(Do(call("opw_say_place", *arguments)))
         self.body.append(Do(call("opw_placed", CONTEXT, address(room), self.node(order))))
         self.names[name] = Value(room, "places")
         return self.names[name]
@@ -210,8 +210,8 @@ class Rules(Expressions):
         kinds, made = self.parts(
             [(self.node(p.elts[0]), p.elts[1], self.node(p.elts[2])) for p in parts.elts if isinstance(p, ast.Tuple)]
         )
-        told = (CONTEXT, self.node(node.args[0]), made, integer(len(parts.elts)))
-        whole = call("opw_joined", *told)
+        arguments = (CONTEXT, self.node(node.args[0]), made, integer(len(parts.elts)))
+        whole = call("opw_joined", *arguments)
         if "ints" in kinds:
             return Value(whole, "ints")
         room = self.fresh("joined")
@@ -275,8 +275,8 @@ class Rules(Expressions):
         marks = dict(entries_of(node.args[1]))
         for axis in self.axes[name.removesuffix("_at_")]:
             if axis not in marks:
-                told = (CONTEXT, address(room), address(before.node), Text(axis))
-                self.body.append(Do(call("opw_put_axis", *told)))
+                arguments = (CONTEXT, address(room), address(before.node), Text(axis))
+                self.body.append(Do(call("opw_put_axis", *arguments)))
                 continue
             pair = marks[axis]
             assert isinstance(pair, ast.Tuple)
@@ -303,14 +303,14 @@ class Rules(Expressions):
 
     def do_extent(self, node: ast.Call) -> None:
         rule, argument, role, value, minimum = node.args
-        told = (
+        arguments = (
             self.node(rule),
             self.node(argument),
             self.node(role),
             self.extent(self.value(value)),
             self.node(minimum),
         )
-        self.body.append(Do(call("opw_at_least", CONTEXT, *told)))
+        self.body.append(Do(call("opw_at_least", CONTEXT, *arguments)))
 
     def do_choose(self, node: ast.Call) -> None:
         self.choose(node)
@@ -320,8 +320,8 @@ class Rules(Expressions):
     def do_output_bytes(self, node: ast.Call) -> None:
         shape, dtype = node.args
         assert isinstance(dtype, ast.Subscript)
-        told = (self.at(shape), Name("row"), self.node(dtype.slice))
-        self.body.append(Do(call("opw_output_bytes", CONTEXT, *told)))
+        arguments = (self.at(shape), Name("row"), self.node(dtype.slice))
+        self.body.append(Do(call("opw_output_bytes", CONTEXT, *arguments)))
 
     def do_bounded(self, node: ast.Call) -> None:
         what, value = node.args
@@ -331,13 +331,13 @@ class Rules(Expressions):
 
     def do_blocks(self, node: ast.Call) -> None:
         name, value, tensor, places, axis, extent = node.args
-        told = (*map(self.node, (name, value, tensor)), self.at(places), *map(self.node, (axis, extent)))
-        self.body.append(Do(call("opw_blocks", CONTEXT, *told)))
+        arguments = (*map(self.node, (name, value, tensor)), self.at(places), *map(self.node, (axis, extent)))
+        self.body.append(Do(call("opw_blocks", CONTEXT, *arguments)))
 
     def do_fits(self, node: ast.Call) -> None:
         name, shape, axes, known = node.args
-        told = (self.node(name), self.at(shape), self.at(axes), address(self.dictionary(known)))
-        self.body.append(Do(call("opw_fits", CONTEXT, *told)))
+        arguments = (self.node(name), self.at(shape), self.at(axes), address(self.dictionary(known)))
+        self.body.append(Do(call("opw_fits", CONTEXT, *arguments)))
 
     def do_per(self, node: ast.Call) -> None:
         kind = "reals" if self.value(node.args[1]).kind == "list of reals" else "ints"

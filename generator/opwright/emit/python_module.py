@@ -253,18 +253,18 @@ class Writer:
 
     def known(self, way: BindWay, axes: str) -> list[tuple[str, str]]:
         """The extents that a tensor must have, by axis; sizes that it determines itself come from its own axes."""
-        told: dict[str, expr.Expr] = {}
+        computed: dict[str, expr.Expr] = {}
         found = []
         for axis in way.axes:
             if axis.known:
-                tree = substitute(axis.extent.tree, told)
+                tree = substitute(axis.extent.tree, computed)
                 found.append((axis.axis, self.print(tree, self.is_vector_axis(axis.extent.tree))))
                 continue
             here: expr.Expr = expr.Name(f'{axes}["{axis.axis}"]')
             if axis.factor is not None:
                 operator = {"times": "*", "divided": "/", "less": "-"}[axis.inverse]
-                here = expr.Binary(operator, here, substitute(axis.factor, told))
-            told[axis.unknown or ""] = here
+                here = expr.Binary(operator, here, substitute(axis.factor, computed))
+            computed[axis.unknown or ""] = here
         return found
 
     def is_vector_axis(self, tree: expr.Expr) -> bool:

@@ -130,7 +130,7 @@ def step_wrapper(op: Op) -> StepWrapper:
     texts = {**words, **dict.fromkeys(chosen)}
     found = {parameter.name: parameter for parameter in parameters(parted(op), op.dtypes[0])}
     by_name = {tensor.name: tensor for tensor in op.tensors}
-    told, own = parted(op), StepWriter(parted(op))
+    apart_op, own = parted(op), StepWriter(parted(op))
     return StepWrapper(
         op=op,
         inputs=tuple(_input(tensor) for tensor in op.inputs),
@@ -141,25 +141,29 @@ def step_wrapper(op: Op) -> StepWrapper:
         rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
         labels=tuple(row_label(op, row) for row in op.dtypes),
         accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
-        values={symbol: symbol for symbol in symbol_kinds(told)},
+        values={symbol: symbol for symbol in symbol_kinds(apart_op)},
         named=named_values(op),
         outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),
         lists={a.name or "": a.name or "" for a in op.attributes if a.per},
         chosen=chosen,
         word_values={n: f'"true" if {n} else "false"' if n in booleans else n for n in texts},
-        between=_between(told, own),
-        arrays=tuple(_array(told, a, by_name.get(a.name)) for a in map(staged(told).program.arrays.get, found) if a),
-        fields=members(told),
-        phases=_phases(told),
+        between=_between(apart_op, own),
+        arrays=tuple(
+            _array(apart_op, a, by_name.get(a.name)) for a in map(staged(apart_op).program.arrays.get, found) if a
+        ),
+        fields=members(apart_op),
+        phases=_phases(apart_op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         joined={
-            t.name: (t.joined, _size(t) if apart(told, told.tensor(t.name)) else "") for t in op.inputs if t.joined
+            t.name: (t.joined, _size(t) if apart(apart_op, apart_op.tensor(t.name)) else "")
+            for t in op.inputs
+            if t.joined
         },
-        in_place=in_place(told),
+        in_place=in_place(apart_op),
         terms=_terms(op, writer),
-        contractions=contractions(told),
-        extents=contracted_extents(told, own),
-        slides=slides(told, own),
+        contractions=contractions(apart_op),
+        extents=contracted_extents(apart_op, own),
+        slides=slides(apart_op, own),
         roles=role_table(op),
     )
 

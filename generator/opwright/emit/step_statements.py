@@ -135,10 +135,10 @@ class StepWriter(ReachWriter):
     def bind(self, step: Bind) -> None:
         tensor = step.tensor
         absent = not step.stated and (tensor.optional or tensor.when is not None)
-        told = "" in self.counted
+        was_counted = "" in self.counted
         body = self._sub(lambda: self.bound(step))
         self.add("guarded" if absent else "plain", name=tensor.name, body=body)
-        if "" in self.counted and not told:
+        if "" in self.counted and not was_counted:
             self.spatial_lists()
 
     def spatial_lists(self) -> None:
@@ -293,11 +293,11 @@ class StepWriter(ReachWriter):
     def learn(self, step: Bind) -> None:
         """The sizes that the extents of a tensor determine, and the extents that it must have."""
         found = step.ways[0].axes
-        told = {axis.unknown for axis in found}
+        solved = {axis.unknown for axis in found}
         before, after = dict[str, str](), dict[str, str]()
         for axis in found:
             if axis.known:
-                known = after if expr.names(axis.extent.tree) & told else before
+                known = after if expr.names(axis.extent.tree) & solved else before
                 known[axis.axis] = self.print(axis.extent.tree, self.is_vector_axis(axis.extent.tree))
         if before:
             self.add("fits", name=step.tensor.name, known=before)

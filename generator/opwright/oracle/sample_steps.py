@@ -211,8 +211,8 @@ class _Call:
             symbol = Name(self.op.dims[role].symbol)
             if symbol in (extent.tree for extent in tensor.dims.values()):
                 extent = each(evaluate(size.tree, self.facts))[0]
-                told = tuple(extent if tensor.dims[axis].tree == symbol else 1 for axis in owners)
-                self.places.setdefault(attribute.name or "", told)
+                blocks = tuple(extent if tensor.dims[axis].tree == symbol else 1 for axis in owners)
+                self.places.setdefault(attribute.name or "", blocks)
 
     def arguments(self) -> Arguments:
         tensors = {}

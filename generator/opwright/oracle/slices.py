@@ -96,11 +96,11 @@ def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
 def _apart(op: Op, found: Program, symbol: str) -> bool:
     """Whether the values along a size are independent of each other."""
     letters = {name for name, letter in found.letters.items() if letter.extent == Name(symbol)}
-    told = [axis.extent for array in found.arrays.values() for axis in array.axes]
-    told += [letter.extent for letter in found.letters.values()]
-    told += [e.tree for let in op.lets.values() for e in (*let.cases.values(), *([let.value] if let.value else []))]
-    told += [rule.expr.tree for rule in op.constraints if rule.expr]
-    if any(symbol in expr.names(tree) for tree in told if tree != Name(symbol)):
+    extents = [axis.extent for array in found.arrays.values() for axis in array.axes]
+    extents += [letter.extent for letter in found.letters.values()]
+    extents += [e.tree for let in op.lets.values() for e in (*let.cases.values(), *([let.value] if let.value else []))]
+    extents += [rule.expr.tree for rule in op.constraints if rule.expr]
+    if any(symbol in expr.names(tree) for tree in extents if tree != Name(symbol)):
         return False
     listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
     stated = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)

@@ -54,11 +54,11 @@ def tied(forward: Op, backward: Op) -> Tie:
 @memoised
 def doubled(op: Op) -> Op:
     """The operation with f64 in place of every real type."""
-    told = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
+    attributes = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
     rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
     rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
     rows.sort(key=lambda row: sum(dtype != "f64" for dtype in row.values()))  # a call takes the first row that fits
-    return dataclasses.replace(op, dtypes=tuple(rows), attributes=told)
+    return dataclasses.replace(op, dtypes=tuple(rows), attributes=attributes)
 
 
 def disagreement(

@@ -34,14 +34,14 @@ class AxisFinder(Validator):
         spans |= {str(t.dims[axis].tree.id): (1, 0) for t in op.tensors for axis in t.may_lack}  # type: ignore[union-attr]
         spans |= {"": range(allowed.min, allowed.max + 1)}
         spans |= {run: range(maximum + 1) for run in sorted(op.runs - counts.keys())}
-        told: list[str] = []
+        tensors: list[str] = []
         for tensor in op.data_inputs:  # the first input that may omit an axis decides whether it is omitted
-            told += [tensor.name] if tensor.name in self.arrays else []
+            tensors += [tensor.name] if tensor.name in self.arrays else []
             for symbol in (str(tensor.dims[axis].tree.id) for axis in tensor.may_lack):  # type: ignore[union-attr]
                 if len(spans[symbol]) > 1:
-                    fits = self.fitting(told, spans | {symbol: (1,)})
+                    fits = self.fitting(tensors, spans | {symbol: (1,)})
                     spans[symbol] = (1,) if fits else (0,)
-        found = self.fitting(told, spans)
+        found = self.fitting(tensors, spans)
         if found is None:
             return None
         lengths, self.places = found

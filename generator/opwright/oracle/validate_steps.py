@@ -66,8 +66,8 @@ class StepValidator(AxisFinder):
             facts = self.understood(lengths)
             shapes = {} if self.broken else self.output_shapes(lengths, facts)
         shape = shapes.get(op.output.name)
-        told = (shapes, self.places, self.words, self.numbers, self.arrays)
-        return StepValidation(not self.broken, tuple(self.broken), facts, shape, {}, {}, row, None, *told)
+        found = (shapes, self.places, self.words, self.numbers, self.arrays)
+        return StepValidation(not self.broken, tuple(self.broken), facts, shape, {}, {}, row, None, *found)
 
     def join_lists(self) -> bool:
         """Join each list to one array; False if the arrays do not fit together, which is recorded."""

@@ -104,9 +104,9 @@ class Algebra:
     def _facts(self, rows: Sequence[Poly]) -> Iterator[Poly]:
         """Facts about some polynomials: definitions of quotients, bounds of symbols, and bounds of their products."""
         found = list(rows)
-        told = set[str]()
-        while missing := {name for row in found for name in row.symbols} - told:
-            told |= missing
+        known = set[str]()
+        while missing := {name for row in found for name in row.symbols} - known:
+            known |= missing
             for name in sorted(missing & self.quotients.keys()):
                 top, bottom = self.quotients[name]
                 product = bottom * Poly.symbol(name)
@@ -114,7 +114,7 @@ class Algebra:
                 if bottom.constant is None:
                     found += [bottom * row for row in rows]
         yield from found[len(rows) :]
-        for name in sorted(told):
+        for name in sorted(known):
             if name in self.lower:
                 yield Poly.symbol(name) - Poly.number(self.lower[name])
             if name in self.upper:

@@ -70,8 +70,8 @@ def _made(package: Any, call: dict[str, Any], inputs: dict[str, Any], number: in
     outputs = result if isinstance(result, tuple) else (result,)
     for place, output in enumerate(outputs):
         np.save(f"{number}.{place}.npy", np.ascontiguousarray(output).view(f"u{output.dtype.itemsize}"))
-    told = [(next(word for word, dtype in DTYPES.items() if dtype == o.dtype), list(o.shape)) for o in outputs]
-    return {"outputs": told, "kernel": kernel}
+    results = [(next(word for word, dtype in DTYPES.items() if dtype == o.dtype), list(o.shape)) for o in outputs]
+    return {"outputs": results, "kernel": kernel}
 
 
 if __name__ == "__main__":

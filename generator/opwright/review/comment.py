@@ -52,14 +52,14 @@ def as_markdown(review: Review, with_code: bool = False) -> str:
     made.add(f"{markdown(words.summary(review))}\n")
     rows = [_row(finding, review) for finding in review.findings]
     listed = _some(["| | rule | where | was | is | kernels |\n|---|---|---|---|---|---|", *rows], made, FOR_ROWS) - 1
-    told = 0
+    shown = 0
     for finding in review.findings[:listed]:
         whole, cut = _about(finding, review), partial(_about, finding, review, CUT)
         if not (made.add(whole) or made.add(cut())):
             break
-        told += 1
-    if told < len(review.findings):
-        rest = f"{len(review.findings) - told} more findings: run {code(_again(review))}"
+        shown += 1
+    if shown < len(review.findings):
+        rest = f"{len(review.findings) - shown} more findings: run {code(_again(review))}"
         made.blocks.append(f"\n{rest}; the rows above list {listed} of {len(review.findings)}.")
     if with_code and review.impact.observed.kernels and not made.add(_code(review)):
         made.blocks.append(f"\nThe changed C is too long for a comment: run {code(f'{_again(review)} --with-code')}")

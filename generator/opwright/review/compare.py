@@ -30,8 +30,8 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
                 found = [dataclasses.replace(edit, op=come) if edit.op == gone else edit for edit in found]
                 found.append(_whole("op-renamed", come, old.pop(gone), new[come]))
                 renames = functools.partial(rename, old=gone, new=come)
-                told = [name for name, op in old.items() if exact(renames(op)) != exact(op)]
-                found += [dataclasses.replace(found[-1], op=name, make=renames) for name in told]
+                spelled_differently = [name for name, op in old.items() if exact(renames(op)) != exact(op)]
+                found += [dataclasses.replace(found[-1], op=name, make=renames) for name in spelled_differently]
                 old = {name: renames(op) for name, op in old.items()} | {come: renamed}
                 break
     for name in sorted({*old, *new}):

@@ -161,24 +161,24 @@ def _answer(folder: Path, line: str) -> Executed:
 
 def disagreement(expected: Reading, found: Executed) -> str:
     """How a package departs from its spec, by the interpreter; empty if it does not."""
-    told = found.outcome
-    if told is None or expected.op is None:
+    outcome = found.outcome
+    if outcome is None or expected.op is None:
         return ""
-    if told.accepted and expected.outcome == told:
+    if outcome.accepted and expected.outcome == outcome:
         if expected.result is None or found.result is None:
             return ""
         count = terms(expected.op, expected.validation)
         results = found.results if expected.op.stepped else found.result
         verdict = check(expected.op, *expected.arguments, count, results)
         return "" if verdict.right else f"the kernel's values are wrong: {verdict}"
-    if not told.accepted and not expected.outcome.accepted:
-        (rule,) = told.rules
+    if not outcome.accepted and not expected.outcome.accepted:
+        (rule,) = outcome.rules
         python = rule.startswith("TypeError: ") and any(
             "missing" in r or "unknown" in r for r in expected.outcome.rules
         )
         if python or _named(expected.op, rule) in expected.outcome.rules:
             return ""
-    return f"the package {told}, but the spec's interpreter expects {expected.outcome}"
+    return f"the package {outcome}, but the spec's interpreter expects {expected.outcome}"
 
 
 def _named(op: Op, rule: str) -> str:

@@ -159,14 +159,14 @@ def _declarations(op: Op | None, files: Mapping[str, str]) -> Iterator[tuple[str
 
 def seen(root: Library) -> Mapping[str, object]:
     """What reading each path yields: the value of a field, or the names of a group's fields in order."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for path, found in fields(root).items():
-        told[path] = exact(found.value)
+        values[path] = exact(found.value)
         while "." in path:
             path, _, name = path.rpartition(".")
-            told.setdefault(path, {})[name] = None
-    told |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns appear in no compared output
-    return {path: tuple(value) if isinstance(value, dict) else value for path, value in told.items()}
+            values.setdefault(path, {})[name] = None
+    values |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns appear in no compared output
+    return {path: tuple(value) if isinstance(value, dict) else value for path, value in values.items()}
 
 
 class Piece:
@@ -329,10 +329,10 @@ def _of_op(
         try:
             before = state, listed
             state, listed = edits[number].make(state), edits[number].pages(listed)
-            told = (
+            whole = (
                 state is before[0] and listed is before[1] and len(waiting) == 1
             )  # an edit of the records, not of the spec
-            now = pieces if told else carried.edited(state, listed)
+            now = pieces if whole else carried.edited(state, listed)
             step = foreseen(pieces, now)
         except INCONSISTENT:  # the edit waits for the next one; the proof fails if none completes it
             continue

@@ -54,12 +54,12 @@ class Place(ABC, Generic[S]):
         if broken == self.broken:
             self.near.append(setting)
 
-    def like(self, sides: Sides, setting: S, told: Difference) -> S | None:
+    def like(self, sides: Sides, setting: S, wanted: Difference) -> S | None:
         """A setting on which the sides differ in the same way; None if there is none."""
         now = self.differ(sides, setting)
-        pairs = ((now.base, told.base), (now.head, told.head))
-        alike = all({*found.rules} <= {*old.rules} for found, old in pairs) or told.kind == "refused"
-        return setting if alike and (now.kind, now.shared) == (told.kind, told.shared) else None
+        pairs = ((now.base, wanted.base), (now.head, wanted.head))
+        alike = all({*found.rules} <= {*old.rules} for found, old in pairs) or wanted.kind == "refused"
+        return setting if alike and (now.kind, now.shared) == (wanted.kind, wanted.shared) else None
 
     def differ(self, sides: Sides, setting: S) -> Difference:
         """How the sides differ on a setting's call."""

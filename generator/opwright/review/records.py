@@ -62,8 +62,8 @@ def _comparable(lock: Lock) -> dict[str, str]:
     return lock.revisions if lock.hash == HASH else {}
 
 
-def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
-    """What changed in the lock itself, except the revisions reported as operations (`told`)."""
+def _entries(old: Lock, new: Lock, reported: Collection[str]) -> Iterator[Edit]:
+    """What changed in the lock itself, except the revisions reported as operations (`reported`)."""
     if old.hash != new.hash and old.revisions:
         change = "raised" if new.hash > old.hash else "lowered"
         yield _edit(f"lock-hash-{change}", "hash", str(old.hash), str(new.hash), old.at.key("hash"), new.at.key("hash"))
@@ -72,7 +72,7 @@ def _entries(old: Lock, new: Lock, told: Collection[str]) -> Iterator[Edit]:
     changes = {
         "added": [release for release in now if release not in was],
         "removed": [release for release in was if release not in now],
-        "changed": [name for name in now if name in was and was[name] != now[name] and name not in told],
+        "changed": [name for name in now if name in was and was[name] != now[name] and name not in reported],
     }
     for change, releases in changes.items():
         if releases:

@@ -59,9 +59,9 @@ def as_markdown(refused: Refused) -> str:
     for line in comment.head(refused.lead, refused.base or "unknown", refused.head or "unknown"):
         made.add(line[: comment.MAX_COMMENT_BYTES // 8])
     lines = [f"- {code(inert(str(p.mark)))} {code(p.rule)}: {markdown(inert(p.message))}" for p in refused.problems]
-    told = next((n for n, line in enumerate(lines) if not made.add(line)), len(lines))
-    if told < len(lines):
-        made.blocks.append(f"\nand {len(lines) - told} more")
+    shown = next((n for n, line in enumerate(lines) if not made.add(line)), len(lines))
+    if shown < len(lines):
+        made.blocks.append(f"\nand {len(lines) - shown} more")
     return made.text()
 
 

@@ -58,21 +58,21 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     while places and tried < tries and not (best and (best[0] == 0 or tried > tries // 2)):
         place = places[tried % len(places)]
         setting = place.setting(rng, tried // len(places))
-        told = place.differ(sides, setting)
-        if told.kind == "rules":
-            place.keep(setting, told.broken)
-        rank = ranks.get(told.kind, len(wanted)) + (told.shared and told.kind in ranks) / 2
+        difference = place.differ(sides, setting)
+        if difference.kind == "rules":
+            place.keep(setting, difference.broken)
+        rank = ranks.get(difference.kind, len(wanted)) + (difference.shared and difference.kind in ranks) / 2
         if rank < (best[0] if best else len(wanted)):
-            best = (rank, place, setting, told)
+            best = (rank, place, setting, difference)
         tried += 1
     failed = sum(place.failed for place in places)
     if best is None:
         return Found(None, tried, failed=failed)
-    _, place, setting, told = best
-    found = smallest(setting, place.simpler, lambda smaller: place.like(sides, smaller, told))
+    _, place, setting, difference = best
+    found = smallest(setting, place.simpler, lambda smaller: place.like(sides, smaller, difference))
     if _size(found) > PLAIN:  # dependent sizes shrink together
-        found = smallest(found, place.simpler, lambda smaller: place.like(sides, place.mended(smaller), told))
-    return Found(place.call(found), tried, told.kind, told.shared, failed)
+        found = smallest(found, place.simpler, lambda smaller: place.like(sides, place.mended(smaller), difference))
+    return Found(place.call(found), tried, difference.kind, difference.shared, failed)
 
 
 def place_of(op: Op, other: Op, edits: Sequence[Edit]) -> Place[Any]:

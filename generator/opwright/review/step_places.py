@@ -65,9 +65,11 @@ class StepPlace(Place[StepSetting]):
 
     def __init__(self, op: Op, other: Op, edits: Sequence[Edit]) -> None:
         super().__init__(op, step_settings(op), edits)
-        told = {int(n) for edit in edits for n in _NUMBER.findall(f"{edit.was} {edit.now}") if abs(int(n)) <= LARGEST}
-        self.sizes = sorted({0, 1, 2, 3, 4, 5, *(n + step for n in told for step in (-1, 0, 1) if n + step >= 0)})
-        self.numbers = sorted({-1, 0, 1, 2, 3, *(n + step for n in told for step in (-1, 0, 1))})
+        numbers = {
+            int(n) for edit in edits for n in _NUMBER.findall(f"{edit.was} {edit.now}") if abs(int(n)) <= LARGEST
+        }
+        self.sizes = sorted({0, 1, 2, 3, 4, 5, *(n + step for n in numbers for step in (-1, 0, 1) if n + step >= 0)})
+        self.numbers = sorted({-1, 0, 1, 2, 3, *(n + step for n in numbers for step in (-1, 0, 1))})
         self.sides = (op, other)
         self.rows = [row for side in self.sides for row in side.dtypes]
 

@@ -42,8 +42,8 @@ UNLIKELY = 4  # of these, for findings visible by rounding only, which the inter
 
 def needed(rule: Rule) -> bool:
     """Whether callers can observe the finding; findings about records have no witness."""
-    told = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
-    return told and not (rule.record and rule.kernel == "none")
+    behaves = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
+    return behaves and not (rule.record and rule.kernel == "none")
 
 
 def witnessed(project: Project, review: Review, run: bool = True) -> Review:
@@ -58,8 +58,8 @@ def witnessed(project: Project, review: Review, run: bool = True) -> Review:
                 searched[id(finding)] = doubt
     cases = [case for case in searched.values() if isinstance(case, Case)]
     command = command_of(review.base, review.head)
-    told = _told_of(cases, command, _executed(project, review.libraries, cases) if run else {})
-    found = {key: told[id(case)] if isinstance(case, Case) else case for key, case in searched.items()}
+    executed = _witnesses(cases, command, _executed(project, review.libraries, cases) if run else {})
+    found = {key: executed[id(case)] if isinstance(case, Case) else case for key, case in searched.items()}
     broken = {key for key, case in searched.items() if isinstance(case, Case) and case.breaks}
     findings = [_raised(f, review.breaking) if id(f) in broken else f for f in review.findings]
     shown = [replace(new, witness=found.get(id(f))) for f, new in zip(review.findings, findings, strict=True)]
@@ -102,9 +102,9 @@ def _searched(
 ) -> Case | Witness | None:
     """A call of the first operation that has one."""
     tried = failed = 0
-    told = False
+    compiled = False
     for sides, edits in _sides(review.libraries, finding):
-        told = True
+        compiled = True
         share = min(len(finding.ops), 2) * (UNLIKELY if finding.rule.contract == "none" else 1)
         found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(MIN_TRIES, tries // share))
         tried, failed = tried + found.tried, failed + found.failed
@@ -112,7 +112,7 @@ def _searched(
             notes = () if sides.alone else (TOGETHER,)
             return Case(sides, found.call, tried, notes, found.kind in BREAKS and not found.shared)
     notes = (f"{failed} of these calls could not be evaluated",) if failed else ()
-    return Witness(tried, notes=(*notes, *_of_kernels(review, finding))) if told else None
+    return Witness(tried, notes=(*notes, *_of_kernels(review, finding))) if compiled else None
 
 
 def _of_kernels(review: Review, finding: Finding) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def called(project: Project, base: Side, head: Side, call: CallText) -> Witness:
         known = sorted({op.function for library in libraries for op in library.ops})
         raise UsageError(f"neither side has an operation {call.function!r}{suggestion(call.function, known)}")
     case = Case(Sides(ops[0], ops[1], None), call)
-    return _told_of([case], command_of(base.name, head.name), _executed(project, libraries, [case]))[id(case)]
+    return _witnesses([case], command_of(base.name, head.name), _executed(project, libraries, [case]))[id(case)]
 
 
 Answers = dict[tuple[int, int], Iterator[Executed]]
@@ -188,18 +188,18 @@ def _executed(project: Project, libraries: tuple[Library, Library], cases: Seque
         return {key: iter(run.result()) for key, run in runs.items()}
 
 
-def _told_of(cases: Sequence[Case], command: Sequence[str], answers: Answers) -> dict[int, Witness]:
+def _witnesses(cases: Sequence[Case], command: Sequence[str], answers: Answers) -> dict[int, Witness]:
     """The outcomes of calls by the identity of the case: as executed, or else as interpreted."""
-    told = {}
+    witnesses = {}
     for case in cases:
         done = [Executed(NO_OPERATION), Executed(NO_OPERATION)]
         for key, _ in case.packages():
             done[key[0]] = next(answers[key]) if key in answers else Executed()
-        told[id(case)] = _told(case, done, command)
-    return told
+        witnesses[id(case)] = _executed_witness(case, done, command)
+    return witnesses
 
 
-def _told(case: Case, done: Sequence[Executed], command: Sequence[str]) -> Witness:
+def _executed_witness(case: Case, done: Sequence[Executed], command: Sequence[str]) -> Witness:
     readings = case.sides.read(case.call)
     pairs = list(zip(readings, done, strict=True))
     base, head = (found.outcome or reading.outcome for reading, found in pairs)

@@ -51,14 +51,14 @@ class History:
 
     @functools.cache  # noqa: B019  # a History lives as long as a command
     def _file(self, file: Path) -> Commit | None:
-        told = self._git("log", "-1", "--format=%ct%x09%h%x09%s", "--", str(file)).rstrip("\n").split("\t", 2)
-        return Commit(int(told[0]), *told[1:]) if len(told) == 3 else None
+        fields = self._git("log", "-1", "--format=%ct%x09%h%x09%s", "--", str(file)).rstrip("\n").split("\t", 2)
+        return Commit(int(fields[0]), *fields[1:]) if len(fields) == 3 else None
 
     @functools.cache  # noqa: B019
     def _lines(self, file: Path) -> list[Commit | None]:
-        told = _BLAMED.findall(self._git("blame", "--line-porcelain", "--", str(file)))
-        short = {hash: self._git("rev-parse", "--short", hash).strip() for hash in {hash for hash, _, _ in told}}
-        return [Commit(int(time), short[hash], subject) if int(hash, 16) else None for hash, time, subject in told]
+        blamed = _BLAMED.findall(self._git("blame", "--line-porcelain", "--", str(file)))
+        short = {hash: self._git("rev-parse", "--short", hash).strip() for hash in {hash for hash, _, _ in blamed}}
+        return [Commit(int(time), short[hash], subject) if int(hash, 16) else None for hash, time, subject in blamed]
 
     def _git(self, *arguments: str) -> str:
         command = ["git", "--no-optional-locks", "-C", str(self.folder), *arguments]

@@ -51,7 +51,7 @@ class _Signature:
         symbols = self.symbols(inputs, outputs)
         attributes = self.attributes(symbols, (*inputs, *outputs))
         lets = {s: let for s, let in {**forward.let, **forward.padding}.items() if s in symbols}
-        lets |= {_told(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
+        lets |= {_stated_symbol(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
         whole = set(made.of) == set(gradient(forward).of)
         return dataclasses.replace(
             forward,
@@ -162,8 +162,8 @@ class _Signature:
         wanted = self.names_of((*found, *outputs)) | self.symbols_of_steps()
         sizes = {dim.symbol for dim in self.forward.dims.values()}
         for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
-            missing = (wanted & sizes) - self.told([*found, *carried])
-            if missing & self.names_of((tensor,)) and self.told([tensor, *found, *carried]) & missing:
+            missing = (wanted & sizes) - self.symbols_known([*found, *carried])
+            if missing & self.names_of((tensor,)) and self.symbols_known([tensor, *found, *carried]) & missing:
                 carried.append(tensor)
         for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
             if self.rows_told([*found, *carried]) < self.rows_told([*found, *carried, tensor]):
@@ -177,7 +177,7 @@ class _Signature:
         alike = {row[: -len(made)] for row in rows}
         return len(alike) - len(rows)
 
-    def told(self, tensors: Iterable[Tensor]) -> set[str]:
+    def symbols_known(self, tensors: Iterable[Tensor]) -> set[str]:
         """The sizes that the extents of required tensors determine, without broadcasting."""
         known = {symbol_of(attribute) for attribute in self.forward.attributes}
         axes = [
@@ -268,7 +268,7 @@ class _Signature:
 
     def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
         """The forward operation's output extent, which the gradient receives."""
-        value = let.value.tree if let.value is not None else Name(_told(symbol))
+        value = let.value.tree if let.value is not None else Name(_stated_symbol(symbol))
         given = next(tensor.name for tensor in inputs if tensor.name in map(diff, self.made.outputs))
         own = Constraint(
             id=f"{symbol.lower()}-follows",
@@ -283,7 +283,7 @@ def _assignment(target: Read, op: str, value: Expr) -> Assignment:
     return Assignment(target, op, value, "", HERE)
 
 
-def _told(symbol: str) -> str:
+def _stated_symbol(symbol: str) -> str:
     """The name of an extent's value for a word of an attribute."""
     return f"{symbol}told"
 

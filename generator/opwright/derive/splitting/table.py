@@ -29,7 +29,7 @@ def table(op: Op) -> tuple[Split, ...]:
             for split in _of(op, form, ()):
                 name = next(a.name or "" for a in op.attributes if symbol_of(a) == symbol)
                 found.append(dataclasses.replace(split, when={name: 1}))
-    return tuple(_told(_merged(found)))
+    return tuple(_distinct(_merged(found)))
 
 
 def _divides(op: Op, symbol: str) -> bool:
@@ -41,7 +41,7 @@ def _divides(op: Op, symbol: str) -> bool:
 
 def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
     """The splits of one form, those that are forbidden among them."""
-    told: set[str] = set()
+    sizes: set[str] = set()
     reasons: dict[str, str] = {}
     seen: list[windows.WindowCut] = []
     for index in windows.windows(op, form):
@@ -53,16 +53,16 @@ def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
         sides = {made.window.small, made.window.taps}
         if any(sides == {other.window.small, other.window.taps} for other in seen):
             continue
-        told |= {made.window.small, made.window.big}
+        sizes |= {made.window.small, made.window.big}
         reasons[index.tap] = "its values are the taps of the windows"
         seen.append(made)
         yield _windowed(op, form, index.small, made)
     own = {extent for tensor in op.tensors for _, extent in form.arrays[tensor.name]}
     for letter, extent in form.letters.items():
         size = next((s for s in cells.symbols(op) if Poly.symbol(s) == extent), None)
-        if size is None or size in told or not (extent in own or size in counts):
+        if size is None or size in sizes or not (extent in own or size in counts):
             continue
-        told.add(size)
+        sizes.add(size)
         try:
             yield _celled(op, form, letter, size, cells.cut(op, form, size))
         except Forbidden as reason:
@@ -147,11 +147,11 @@ def _merged(found: list[Split]) -> Iterator[Split]:
     yield from kept
 
 
-def _told(found: Iterator[Split]) -> Iterator[Split]:
+def _distinct(found: Iterator[Split]) -> Iterator[Split]:
     """Without those that are forbidden where the same size may be split in some calls."""
     splits = list(found)
-    told = {split.size for split in splits if split.kind != WHOLE}
+    sizes = {split.size for split in splits if split.kind != WHOLE}
     for split in splits:
-        if split.kind != WHOLE or split.size not in told:
-            told.add(split.size)
+        if split.kind != WHOLE or split.size not in sizes:
+            sizes.add(split.size)
             yield split

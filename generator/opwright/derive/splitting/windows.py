@@ -167,14 +167,14 @@ class _Windows:
             if symbol in kept or symbol in (self.pad, self.taps, self.small, self.big):
                 continue
             try:
-                name, told = self.stated(symbol)
+                name, sums = self.stated(symbol)
             except Forbidden:
                 let = self.op.lets.get(symbol)
                 more = set[str]().union(*(expr.names(e.tree) for e in formulas(let))) if let else set()
                 pending += sorted(more - names)
                 names |= more
                 continue
-            if name != begin and name not in found and (not told or told == words):
+            if name != begin and name not in found and (not sums or sums == words):
                 found.append(name)
         return found
 
