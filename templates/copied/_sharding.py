@@ -48,7 +48,7 @@ class Split:
     states: Mapping[str, str] = field(default_factory=dict)
     once: Sequence[str] = ()
     when: Mapping[str, int] = field(default_factory=dict)
-    ways: Mapping[str, str] = field(default_factory=dict)
+    arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[int] = ()
     window: Window | None = None
     why: str = ""
@@ -66,7 +66,7 @@ class Facts:
     shapes: Mapping[str, Any]
     attributes: Mapping[str, Any]
     row: int
-    ways: Mapping[str, str]
+    arrangements: Mapping[str, str]
     outputs: tuple[str, ...]
 
 
@@ -140,7 +140,7 @@ def ways(table: Sequence[Split], facts: Facts) -> list[Way]:
     found: list[Way] = []
     for split in table:
         known = {name: facts.attributes.get(name) for name in split.when} == dict(split.when)
-        placed = all(facts.ways.get(tensor, way) == way for tensor, way in split.ways.items())
+        placed = all(facts.arrangements.get(tensor, way) == way for tensor, way in split.arrangements.items())
         if split.kind == "whole" or not known or not placed or (split.rows and facts.row not in split.rows):
             continue
         sizes = facts.values[split.size]

@@ -42,7 +42,7 @@ def understood(operation: Any, inputs: Sequence[Any], attributes: Sequence[Any])
         names = tuple(name for name in operation.outputs if name not in meant.absent)
         shapes |= {name: meant.outputs[name].shape for name in names}
         places = {**meant.places, **{name: meant.outputs[name].places for name in names}}
-        ways: dict[str, str] = {}
+        arrangements: dict[str, str] = {}
     else:
         names = (operation.output,)
         shapes[operation.output] = meant.shape
@@ -51,8 +51,8 @@ def understood(operation: Any, inputs: Sequence[Any], attributes: Sequence[Any])
             for name in shapes
             if name in table.tensors
         }
-        ways = {name: operation.arrangements[name][at] for name, at in meant.arrangements.items()}
-    facts = Facts(meant.values, places, shapes, said, meant.row, ways, names)
+        arrangements = {name: operation.arrangements[name][at] for name, at in meant.arrangements.items()}
+    facts = Facts(meant.values, places, shapes, said, meant.row, arrangements, names)
     row = operation.rows[meant.row][1]
     return Call(operation, facts, _sharding.ways(table.splits, facts), {name: DTYPES[row[name]] for name in names})
 

@@ -89,7 +89,7 @@ class Caller:
                 values[attribute.name or ""] = self.one((allowed.value, *allowed.aliases))
         row = self.one(op.dtypes)
         given = frozenset(t.name for t in op.tensors if t.optional and rng.random() < 0.5)
-        ways = {t.name: self.one(list(t.ways)) for t in op.tensors}
+        ways = {t.name: self.one(list(t.dims_by_arrangement)) for t in op.tensors}
         sizes: dict[str, Any] = {**{s: scalars[s] for s in self.sizes}, **{s: vectors[s] for s in self.vectors}}
         return self.made(sample.Setting(sizes, values, given, ways, row), rank)
 

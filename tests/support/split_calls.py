@@ -61,7 +61,7 @@ def _plain(kind: str | None, default: str | None) -> Any:
 
 
 def _places(op: Op, tensor: Tensor, call: Validation) -> dict[str, tuple[int, ...]]:
-    dims = tensor.ways[call.arrangements.get(tensor.name, next(iter(tensor.ways)))]
+    dims = tensor.dims_by_arrangement[call.arrangements.get(tensor.name, next(iter(tensor.dims_by_arrangement)))]
     order = op.layouts[tensor.layout][call.layouts[tensor.layout]] if tensor.layout else tuple(dims)
     rank = next((len(value) for value in call.values.values() if isinstance(value, tuple)), 0)
     found, at = {}, 0

@@ -246,17 +246,17 @@ def _data_tensor(op: Op, tensor: Tensor) -> Iterator[Problem]:
         yield Problem(tensor.at, "tensor-view", f"'{tensor.name}': `view` requires `arrangements` and vice versa")
     if tensor.parameter:
         yield Problem(tensor.at, "tensor-parameter", "only inputs that state a shape have a `parameter`")
-    ways = list(tensor.ways.values())
+    first, *_ = tensor.dims_by_arrangement.values()
     for name, arrangement in tensor.arrangements.items():
-        if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(ways[0]):
+        if list(arrangement.index) != list(arrangement.dims) or set(arrangement.dims) != set(first):
             message = (
-                f"arrangement '{name}' must have dims and index for the same axes as the first: {', '.join(ways[0])}"
+                f"arrangement '{name}' must have dims and index for the same axes as the first: {', '.join(first)}"
             )
             yield Problem(arrangement.at, "arrangement-axes", message)
-    folded = [(axis.lower(), place(axis, tensor.at)) for axis in ways[0]]
+    folded = [(axis.lower(), place(axis, tensor.at)) for axis in first]
     yield from repeated(folded, "axis-case", f"axis of '{tensor.name}' (in any case)")
     if tensor.layout is not None:
-        yield from _layout(op, tensor, sorted(ways[0]))
+        yield from _layout(op, tensor, sorted(first))
 
 
 def _layout(op: Op, tensor: Tensor, axes: list[str]) -> Iterator[Problem]:

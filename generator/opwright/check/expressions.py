@@ -29,7 +29,7 @@ def call_expressions(op: Op) -> Iterator[tuple[Located, str, bool, str]]:
     per_axis = {dim.symbol for dim in op.dims.values() if dim.per_axis}
     scalars = {dim.symbol for dim in op.dims.values()} - per_axis
     for tensor in op.tensors:
-        for dims in tensor.ways.values():
+        for dims in tensor.dims_by_arrangement.values():
             for axis, extent in dims.items():
                 yield extent, "int", True, f"the extent of axis {axis} of '{tensor.name}'"
         if tensor.when:
@@ -128,7 +128,9 @@ def _lets(op: Op) -> Iterator[Problem]:
 
 
 def _dims(op: Op) -> Iterator[Problem]:
-    extents = [extent.tree for tensor in op.tensors for dims in tensor.ways.values() for extent in dims.values()]
+    extents = [
+        extent.tree for tensor in op.tensors for dims in tensor.dims_by_arrangement.values() for extent in dims.values()
+    ]
     used = frozenset[str]().union(*map(expr.names, extents))
     for role, dim in op.dims.items():
         if dim.symbol not in used:
@@ -207,7 +209,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
     fixed = bool(op.semantics.steps) and op.spatial_rank.min == op.spatial_rank.max
     known = fixed or op.spatial_rank.max == 0
     for tensor in op.tensors:
-        for dims in tensor.ways.values():
+        for dims in tensor.dims_by_arrangement.values():
             spatial = [axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds)]
             known = known or bool(spatial and not tensor.optional and tensor not in op.outputs)
             if len(spatial) > 1:
@@ -218,7 +220,7 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
                 )
         ways = {
             tuple(axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds))
-            for dims in tensor.ways.values()
+            for dims in tensor.dims_by_arrangement.values()
         }
         if len(ways) > 1:
             yield Problem(
@@ -264,7 +266,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
 def steps(op: Op) -> Iterator[Problem]:
     for step in plan(op):
         if isinstance(step, Bind) and (step.tensor.optional or step.tensor.when):
-            for axis in (axis for way in step.ways for axis in way.axes if not axis.known):
+            for axis in (axis for way in step.arrangements for axis in way.axes if not axis.known):
                 only = f"only the optional input '{step.tensor.name}' determines the size {axis.unknown}"
                 message = f"{only}, but calls may omit it"
                 yield Problem(axis.extent.at, "extent-optional", message)

@@ -29,25 +29,26 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """An element of a tensor as the nest reads it; `ways` has one entry per distinct arrangement in memory."""
+    """An element of a tensor as the nest reads it; `arrangements` has one entry per distinct arrangement in memory."""
 
     tensor: str
-    ways: tuple[tuple[Axis, ...], ...]
+    arrangements: tuple[tuple[Axis, ...], ...]
 
     def coefficient(self, letter: str) -> tuple[Poly, ...]:
         """The change of the address per step of a letter, per way."""
         return tuple(
-            sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO) for axes in self.ways
+            sum((axis.index.coefficient(letter) * axis.stride for axis in axes), start=ZERO)
+            for axes in self.arrangements
         )
 
     def substitute(self, letters: Mapping[str, Affine]) -> Access:
-        if not any(axis.index.mentions(letters) for axes in self.ways for axis in axes):
+        if not any(axis.index.mentions(letters) for axes in self.arrangements for axis in axes):
             return self
-        ways = tuple(
+        arrangements = tuple(
             tuple(dataclasses.replace(axis, index=axis.index.substitute(letters)) for axis in axes)
-            for axes in self.ways
+            for axes in self.arrangements
         )
-        return Access(self.tensor, ways)
+        return Access(self.tensor, arrangements)
 
 
 @memoised
@@ -94,11 +95,11 @@ def access(
 ) -> Access:
     """The address of an element in the layout of the variant."""
     tensor = op.tensor(read.tensor)
-    ways = []
+    arrangements = []
     for axes in _unordered(op, expansion, read, tuple(letters), frozenset(vectors)):
         order = op.layouts[tensor.layout][layouts[tensor.layout]] if tensor.layout else tuple(axes)
-        ways.append(_strided([axis for name in order for axis in axes[name]]))
-    return Access(read.tensor, tuple(ways))
+        arrangements.append(_strided([axis for name in order for axis in axes[name]]))
+    return Access(read.tensor, tuple(arrangements))
 
 
 def _strided(axes: Sequence[Axis]) -> tuple[Axis, ...]:
@@ -127,12 +128,12 @@ def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
 
 
 def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
-    """The access without letters of one value, and only with ways that differ in memory."""
+    """The access without letters of one value, and only with arrangements that differ in memory."""
     accessed = accessed.substitute(ones)
-    letters = {letter for axes in accessed.ways for axis in axes for letter in axis.index.letters}
+    letters = {letter for axes in accessed.arrangements for axis in axes for letter in axis.index.letters}
     distances = {letter: accessed.coefficient(letter) for letter in letters}
     if all(len(set(per_way)) == 1 for per_way in distances.values()):
-        return Access(accessed.tensor, accessed.ways[:1])
+        return Access(accessed.tensor, accessed.arrangements[:1])
     return accessed
 
 

@@ -78,6 +78,6 @@ def formals(op: Op, read: Read) -> dict[str, Expr]:
 def _reaches(tensor: Tensor, read: Read, extents: Mapping[str, Expr]) -> list[tuple[str, Expr]]:
     return [
         (f"{tensor.name}.{axis}", Binary("+", magnitude(index, extents), magnitude(dims[axis].tree, {})))
-        for way, dims in tensor.ways.items()
+        for way, dims in tensor.dims_by_arrangement.items()
         for axis, index in index_of(tensor, read, way).items()
     ]

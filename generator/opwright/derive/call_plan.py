@@ -35,7 +35,7 @@ class AxisBinding:
 
 
 @dataclass(frozen=True)
-class BindWay:
+class BindArrangement:
     """The axes of a tensor in one of its arrangements; a tensor without arrangements has one way, named ''."""
 
     name: str
@@ -52,7 +52,7 @@ class Bind:
     """Take the extents of a tensor: of an input, or of an output whose shape the call states."""
 
     tensor: Tensor
-    ways: tuple[BindWay, ...]
+    arrangements: tuple[BindArrangement, ...]
     stated: bool = False
 
 
@@ -134,7 +134,13 @@ def may_be_negative(op: Op, symbol: str) -> bool:
     """Whether a size is solved from an extent by a difference, or by a factor of unknown sign."""
     positive = {dim.symbol for dim in op.dims.values()}
     positive |= {symbol_of(a) for a in op.attributes if a.min is not None and a.min >= 0}
-    axes = (axis for step in plan(op) if isinstance(step, Bind) for way in step.ways for axis in way.axes)
+    axes = (
+        axis
+        for step in plan(op)
+        if isinstance(step, Bind)
+        for arrangement in step.arrangements
+        for axis in arrangement.axes
+    )
     return any(
         axis.unknown == symbol and axis.factor is not None
         and (axis.inverse == "less" or not expr.names(axis.factor) <= positive)
@@ -155,9 +161,9 @@ def broadcast_sizes(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
 def _bind(
     tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool, joint: Collection[str] = ()
 ) -> tuple[Bind, set[str]]:
-    ways = []
+    arrangements = []
     learned: set[str] = set()
-    for number, (name, dims) in enumerate(tensor.ways.items()):
+    for number, (name, dims) in enumerate(tensor.dims_by_arrangement.items()):
         axes = []
         here = set(known)
         for axis, extent in dims.items():
@@ -175,13 +181,13 @@ def _bind(
                 raise SpecInvalid([Problem(extent.at, "extent-unsolvable", message)])
             axes.append(AxisBinding(axis, extent, False, *solved))
             here.add(solved[0])
-        ways.append(BindWay(name, tuple(axes)))
+        arrangements.append(BindArrangement(name, tuple(axes)))
         new = here - known
         if number and new != learned:
             message = f"the arrangements of '{tensor.name}' do not determine the same sizes"
             raise SpecInvalid([Problem(tensor.at, "arrangements-differ", message)])
         learned = new
-    return Bind(tensor, tuple(ways), stated), learned
+    return Bind(tensor, tuple(arrangements), stated), learned
 
 
 def _listed(op: Op) -> list[Stated]:

@@ -66,12 +66,12 @@ class _Contract:
     def tensor(self, tensor: Tensor) -> list[Any]:
         """The output whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
         letters = {letter: f"letter {number}" for number, letter in enumerate(tensor.view)}
-        ways: list[tuple[dict[str, Located], dict[str, Expr]]] = [
+        arrangements: list[tuple[dict[str, Located], dict[str, Expr]]] = [
             (way.dims, {axis: index.tree for axis, index in way.index.items()}) for way in tensor.arrangements.values()
         ]
         places: dict[str, Expr] = {axis: Number(number) for number, axis in enumerate(tensor.dims)}
         made = []
-        for dims, index in ways or [(tensor.dims, places)]:
+        for dims, index in arrangements or [(tensor.dims, places)]:
             for word, order in sorted(self.words(tensor, dims)):
                 axes = [[self.text(dims[axis].tree), self.text(index[axis], letters)] for axis in order]
                 made.append([word, axes])

@@ -115,14 +115,14 @@ class _Derivation:
         raw = access(self.op, read, self.layouts, expansion, expansion.letters, expansion.vector_letters).substitute(
             self.ones
         )
-        if len(raw.ways) > 1:
+        if len(raw.arrangements) > 1:
             self.stays_inside(raw)
         return merged(raw, self.ones)
 
     def stays_inside(self, accessed: Access) -> None:
         """Arrangements share their bounds, so each must walk exactly its axes, and by the same letters."""
         walked = []
-        for axes in accessed.ways:
+        for axes in accessed.arrangements:
             radix = [self.stays(axis) for axis in axes]
             if None in radix:
                 raise self.fail(
@@ -140,7 +140,7 @@ class _Derivation:
         outputs: list[tuple[str, Poly]] = []
         general: dict[str, Axis] = {}
         taken: set[str] = set()
-        for axis in self.target.ways[0]:
+        for axis in self.target.arrangements[0]:
             letters = self.walked(axis)
             if letters is None:
                 position = f"{self.target.tensor}_{axis.name.removeprefix('X_').lower()}"
@@ -203,7 +203,7 @@ class _Derivation:
         """2 if the address stays or moves by one element, 1 if by a stride along the innermost axis, else 0."""
         return min(
             2 if coefficient in (ZERO, ONE) else 1 if axes[-1].index.coefficient(letter) == coefficient else 0
-            for coefficient, axes in zip(accessed.coefficient(letter), accessed.ways)
+            for coefficient, axes in zip(accessed.coefficient(letter), accessed.arrangements)
         )
 
     def assemble(
@@ -238,7 +238,7 @@ class _Derivation:
         conditions += [
             Within(axis.index, Affine.of({}, axis.extent))
             for _, accessed in self.reads
-            for axis in accessed.ways[0]
+            for axis in accessed.arrangements[0]
             if self.may_leave(axis, letters_known)
         ]
         loops, before = self.place(dict.fromkeys(conditions), order, inner_letter, solved)
@@ -312,14 +312,14 @@ class _Derivation:
     def at_position(self, general: Mapping[str, Axis]) -> Access:
         """The target as addressed by the store: solved axes by their position."""
         names = {axis.name: position for position, axis in general.items()}
-        ways = tuple(
+        arrangements = tuple(
             tuple(
                 dataclasses.replace(axis, index=Affine.letter(names[axis.name])) if axis.name in names else axis
                 for axis in axes
             )
-            for axes in self.target.ways
+            for axes in self.target.arrangements
         )
-        return Access(self.target.tensor, ways)
+        return Access(self.target.tensor, arrangements)
 
     def finish_reads(self, general: Mapping[str, Axis]) -> tuple[tuple[Read, Access], ...]:
         finish = self.op.semantics.finish
@@ -335,7 +335,7 @@ class _Derivation:
             if vector:
                 vectors.add(formal)
             for (name, _), (copy, _) in zip(self.expansion.copies(formal, vector), self.expansion.copies(axis, vector)):
-                cells[name] = next(found.index for found in target.ways[0] if found.name == copy)
+                cells[name] = next(found.index for found in target.arrangements[0] if found.name == copy)
         result = []
         for read in dict.fromkeys(expr.reads(finish.tree)):
             if read.tensor != self.op.output.name:

@@ -32,8 +32,8 @@ class Addresses:
         wrapped: list[tuple[Expr, Expr]] = []
         letters: set[str] = set()
         split = self._split(accessed, inner)
-        if len(accessed.ways) == 1:
-            for axis in accessed.ways[0]:
+        if len(accessed.arrangements) == 1:
+            for axis in accessed.arrangements[0]:
                 index = axis.index.without(inner) if inner else axis.index
                 if not index.letters and index.offset == ZERO:
                     continue
@@ -44,7 +44,7 @@ class Addresses:
                     parts.append(_scaled(value, stride))
                 letters |= set(index.letters)
         else:
-            walked = (name for axes in accessed.ways for axis in axes for name in axis.index.letters)
+            walked = (name for axes in accessed.arrangements for axis in axes for name in axis.index.letters)
             for letter in dict.fromkeys(walked):
                 if letter != inner:
                     parts.append(_scaled(Name(letter), self._letter_stride(accessed, letter)))
@@ -84,14 +84,14 @@ class Addresses:
 
         Multiplied by the stride it may overflow int64, and so may the step: with a pad of 2**61, or a huge stride.
         """
-        if inner is None or len(accessed.ways) > 1:
+        if inner is None or len(accessed.arrangements) > 1:
             return None
-        axes = (axis for axis in accessed.ways[0] if inner in axis.index.letters and axis.stride != ONE)
+        axes = (axis for axis in accessed.arrangements[0] if inner in axis.index.letters and axis.stride != ONE)
         return next((axis for axis in axes if mixed_radix(axis.index, axis.extent, self.extents) is None), None)
 
     def _step(self, accessed: Access, letter: str, name: str, distance: Poly) -> Expr | None:
         """The constant by which a letter moves an address."""
-        if len(accessed.ways) > 1:
+        if len(accessed.arrangements) > 1:
             return self._letter_stride(accessed, letter)
         if name not in self.scopes.taken:
             split = self._split(accessed, letter)
@@ -124,7 +124,7 @@ class Addresses:
 
     def _first(self, accessed: Access) -> list[Expr]:
         """The offset for letters at 0, if arrangements differ and some axis is walked from its end."""
-        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.arrangements]
         if all(start == ZERO for start in starts):
             return []
         name = f"{accessed.tensor}_first"

@@ -225,7 +225,7 @@ class _View:
     def weights(self) -> dict[str, Expr]:
         """The taps, and the strides of the weights per letter."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
-        walked = {letter: axis for axis in accessed.ways[0] for letter in axis.index.letters}
+        walked = {letter: axis for axis in accessed.arrangements[0] for letter in axis.index.letters}
         extents = [walked[f"k_{suffix}"].extent for suffix in self.suffixes if f"k_{suffix}" in walked]
         if len(extents) < len(self.suffixes):
             message = "k must walk an axis of the weights that every spatial axis has"
@@ -241,7 +241,7 @@ class _View:
     def first(self) -> Expr:
         """The offset of the weights with all letters at 0."""
         accessed = access(self.op, _weights(self.form), self.words, self.expansion, LETTERS, {"k"})
-        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.ways]
+        starts = [sum((axis.index.offset * axis.stride for axis in axes), start=ZERO) for axes in accessed.arrangements]
         return self.chosen(accessed.tensor, starts)
 
     def distances(self, accessed: Access, letter: str, extent: Poly) -> Expr:

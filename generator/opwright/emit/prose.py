@@ -43,7 +43,7 @@ def shapes(op: Op, tensor: Tensor, dims: Mapping[str, Located]) -> list[tuple[st
 def axes(tensor: Tensor, op: Op) -> str:
     """`(N, C, X) as NCX or (N, X, C) as NXC`, with extents instead of axis names; one part per arrangement."""
     parts = []
-    for name, dims in tensor.ways.items():
+    for name, dims in tensor.dims_by_arrangement.items():
         text = " or ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
         parts.append(f"arranged as {name} {text}" if len(tensor.arrangements) > 1 else text)
     return "; ".join(parts)
@@ -122,7 +122,7 @@ def _arrays(op: Op) -> list[str]:
     )
     for tensor in op.tensors:
         many = len(tensor.arrangements) > 1
-        for number, (name, dims) in enumerate(tensor.ways.items()):
+        for number, (name, dims) in enumerate(tensor.dims_by_arrangement.items()):
             by_word = ", ".join(f"{shape}{f' as {word}' if word else ''}" for word, shape in shapes(op, tensor, dims))
             where = f" if sizes->{tensor.name}_arrangement is {number} ({name})" if many else ""
             lines += wrapped(f"{tensor.name}{where}: {by_word}.", "    ", hanging="    ")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..derive import bounds
 from ..derive.access import substitute
-from ..derive.call_plan import Bind, BindWay, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
+from ..derive.call_plan import Bind, BindArrangement, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
 from ..derive.missing_axes import ABSENT
 from ..derive.sizes import uses_absent
 from ..language import expr
@@ -210,7 +210,7 @@ class Writer:
             else "(" + ", ".join(f'"{axis}"' for axis in dims) + ")"
         )
 
-    def vector_axis(self, way: BindWay) -> str:
+    def vector_axis(self, way: BindArrangement) -> str:
         names = [axis.axis for axis in way.axes if expr.loose_names(axis.extent.tree) & self.vectors]
         return f'"{names[0]}"' if names else "None"
 
@@ -220,8 +220,8 @@ class Writer:
             (parameter_name(giver) if isinstance(giver, Tensor) else giver.name or "", isinstance(giver, Tensor))
             for giver in self.op.stated_by(tensor)
         ]
-        ways: list[dict[str, Any]] = []
-        for way in step.ways:
+        arrangements: list[dict[str, Any]] = []
+        for way in step.arrangements:
             known = self.known(way, f"{tensor.name}_axes")
             unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
             learned: list[dict[str, str | None]] = [
@@ -234,10 +234,10 @@ class Writer:
                 for axis in way.axes
                 if not axis.known
             ]
-            ways.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
-        all_learned = [way["learned"] for way in ways]
-        if len(ways) == 1 and not ways[0]["known"]:  # there is no choice
-            ways = []
+            arrangements.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
+        all_learned = [way["learned"] for way in arrangements]
+        if len(arrangements) == 1 and not arrangements[0]["known"]:  # there is no choice
+            arrangements = []
         self.add(
             "bind",
             learned=all_learned[0] if all(same == all_learned[0] for same in all_learned) else None,
@@ -246,12 +246,12 @@ class Writer:
             stated=step.stated,
             givers=givers,
             axes=self.axes_text(tensor),
-            spatial=self.vector_axis(step.ways[0]),
-            fixed=len(step.ways[0].axes) - (self.vector_axis(step.ways[0]) != "None"),
-            ways=ways,
+            spatial=self.vector_axis(step.arrangements[0]),
+            fixed=len(step.arrangements[0].axes) - (self.vector_axis(step.arrangements[0]) != "None"),
+            arrangements=arrangements,
         )
 
-    def known(self, way: BindWay, axes: str) -> list[tuple[str, str]]:
+    def known(self, way: BindArrangement, axes: str) -> list[tuple[str, str]]:
         """The extents that a tensor must have, by axis; sizes that it determines itself come from its own axes."""
         computed: dict[str, expr.Expr] = {}
         found = []

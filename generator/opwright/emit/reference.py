@@ -216,7 +216,7 @@ def _tensor(op: Op, tensor: Tensor, position: int) -> TensorEntry:
 
 def _shapes(op: Op, tensor: Tensor) -> list[ShapeEntry]:
     entries = []
-    for name, dims in tensor.ways.items():
+    for name, dims in tensor.dims_by_arrangement.items():
         orders = op.layouts[tensor.layout] if tensor.layout else {"": tuple(dims)}
         for word, shape in prose.shapes(op, tensor, dims):
             entries.append(ShapeEntry(tensor.name, name, word, ", ".join(orders[word]), shape))

@@ -34,7 +34,7 @@ def sentence(op: Op, split: Split) -> str:
 
 def _where(op: Op, split: Split) -> str:
     conditions = [f"{name} is {value}" for name, value in split.when.items()]
-    conditions += [f"{tensor} is arranged as {way}" for tensor, way in split.ways.items()]
+    conditions += [f"{tensor} is arranged as {way}" for tensor, way in split.arrangements.items()]
     if split.rows:
         rows = [op.dtypes[number] for number in split.rows if number >= 0]
         names = [" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows]
@@ -78,7 +78,7 @@ def _lines(rows: list[str], brackets: str) -> str:
 
 def _order(op: Op, tensor: Tensor) -> tuple[str, dict[str, list[str]], list[str]]:
     """The attribute that orders the axes of a tensor, the order for each word, and which axes are spatial."""
-    dims = next(iter(tensor.ways.values()))
+    dims = next(iter(tensor.dims_by_arrangement.values()))
     orders = (
         {word: list(axes) for word, axes in op.layouts[tensor.layout].items()} if tensor.layout else {"": list(dims)}
     )

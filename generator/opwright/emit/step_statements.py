@@ -292,7 +292,7 @@ class StepWriter(ReachWriter):
 
     def learn(self, step: Bind) -> None:
         """The sizes that the extents of a tensor determine, and the extents that it must have."""
-        found = step.ways[0].axes
+        found = step.arrangements[0].axes
         solved = {axis.unknown for axis in found}
         before, after = dict[str, str](), dict[str, str]()
         for axis in found:

@@ -168,9 +168,9 @@ class Tensor(Node):
     at: Mark = mark()
 
     @property
-    def ways(self) -> dict[str, dict[str, Located]]:
-        """The extents of its axes, per arrangement; a tensor without arrangements has one way, named ''."""
-        return {name: way.dims for name, way in self.arrangements.items()} or {"": self.dims}
+    def dims_by_arrangement(self) -> dict[str, dict[str, Located]]:
+        """The extents of its axes, per arrangement; a tensor without arrangements has one, named ''."""
+        return {name: arrangement.dims for name, arrangement in self.arrangements.items()} or {"": self.dims}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ def tells_rank(op: Op) -> bool:
     kinds = symbol_kinds(op)
     vectors = {symbol for symbol, kind in kinds.items() if kind.vector} - op.runs
     required = [tensor for tensor in op.data_inputs if not tensor.optional and tensor.when is None]
-    extents = [extent for tensor in required for dims in tensor.ways.values() for extent in dims.values()]
+    extents = [
+        extent for tensor in required for dims in tensor.dims_by_arrangement.values() for extent in dims.values()
+    ]
     return any(expr.loose_names(extent.tree) & vectors for extent in extents)
 
 

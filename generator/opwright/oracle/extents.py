@@ -52,11 +52,11 @@ def each(value: expr.Value | None) -> tuple[int, ...]:
 
 
 def shape_of(
-    op: Op, tensor: Tensor, ways: Mapping[str, str], words: Mapping[str, str], facts: Facts
+    op: Op, tensor: Tensor, arrangements: Mapping[str, str], words: Mapping[str, str], facts: Facts
 ) -> tuple[int, ...]:
     """The extents of a tensor in the order of its layout. Raises KeyError if one is unknown."""
-    arrangements = tensor.ways
-    dims = arrangements[ways.get(tensor.name, next(iter(arrangements)))]
+    found = tensor.dims_by_arrangement
+    dims = found[arrangements.get(tensor.name, next(iter(found)))]
     order = op.layouts[tensor.layout][words[tensor.layout]] if tensor.layout else tuple(dims)
     return tuple(extent for axis in order for extent in each(evaluate(dims[axis].tree, facts)))
 

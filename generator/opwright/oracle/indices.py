@@ -183,7 +183,7 @@ def _walks(op: Op) -> tuple[Walk, ...]:
 
 
 def _read_too_far(tensor: Tensor, read: Read, known: dict[str, int]) -> bool:
-    for way, dims in tensor.ways.items():
+    for way, dims in tensor.dims_by_arrangement.items():
         inner, trees = known, dict(zip(tensor.dims, read.indices))
         if tensor.arrangements:
             found = {letter: _reach(tree, known) for letter, tree in zip(tensor.view, read.indices)}

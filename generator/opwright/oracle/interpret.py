@@ -112,7 +112,7 @@ class _Run:
         """The position of an element in memory, and whether it exists."""
         tensor = self.op.tensor(read.tensor)
         way = self.validation.arrangements.get(tensor.name, "")
-        dims, places = tensor.ways[way], index(tensor, read, way, letters)
+        dims, places = tensor.dims_by_arrangement[way], index(tensor, read, way, letters)
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])

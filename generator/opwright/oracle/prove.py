@@ -133,7 +133,7 @@ def _weights(
     """The position of W[g, a, b, *k] in its tensor, one index array per axis, and the extents of k."""
     tensor = op.tensor(read.tensor)
     way = validation.arrangements.get(tensor.name, "")
-    dims = tensor.ways[way]
+    dims = tensor.dims_by_arrangement[way]
     extents = {axis: evaluate(extent.tree, validation.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))

@@ -35,14 +35,14 @@ class Setting:
     """The choices that determine the arguments of a call.
 
     `sizes` are the symbols of dimensions, a tuple for those with one value per spatial axis; `values` the attributes
-    that the call passes, `given` the optional tensors and shape vectors that it passes, `ways` the arrangement
+    that the call passes, `given` the optional tensors and shape vectors that it passes, `arrangements` the arrangement
     of each tensor, `row` the types. A shape that the call states follows from `sizes`.
     """
 
     sizes: Mapping[str, Fact]
     values: Mapping[str, Any]
     given: frozenset[str]
-    ways: Mapping[str, str]
+    arrangements: Mapping[str, str]
     row: Mapping[str, str]
 
 
@@ -89,7 +89,7 @@ def arguments(op: Op, setting: Setting) -> Arguments:
         stated = op.stated_by(tensor)
         if (tensor in op.outputs and not stated) or (tensor.optional and tensor.name not in setting.given):
             continue
-        shape = shape_of(op, tensor, setting.ways, words, known)
+        shape = shape_of(op, tensor, setting.arrangements, words, known)
         if not stated:
             tensors[tensor.name] = (setting.row[tensor.name], shape)
         elif isinstance(giver := next((g for g in stated if g.name in setting.given), stated[-1]), Attribute):
@@ -192,7 +192,7 @@ class _Sampler:
             sizes={size: symbols[size] for size in (*self.sizes, *self.vectors)},
             values=values,
             given=frozenset(tensor.name for tensor in op.tensors if tensor.optional and rng.random() < 0.5),
-            ways={t.name: _one(rng, list(t.ways)) for t in op.tensors},
+            arrangements={t.name: _one(rng, list(t.dims_by_arrangement)) for t in op.tensors},
             row=op.dtypes[0],
         )
         if too_big(setting):

@@ -115,7 +115,7 @@ class _Call:
 
     def order(self, tensor: Tensor) -> _Order:
         """The position of each axis of a tensor in its array."""
-        dims = next(iter(tensor.ways.values()))
+        dims = next(iter(tensor.dims_by_arrangement.values()))
         vectors = spatial(dims, self.op)
         names = self.op.layouts[tensor.layout][self.validation.layouts[tensor.layout]] if tensor.layout else tuple(dims)
         expanded = [(name, number) for name in names for number in range(self.rank if name in vectors else 1)]
@@ -153,7 +153,7 @@ class _Call:
         tensor = self.op.tensor(self.read.tensor)
         way = self.validation.arrangements.get(tensor.name, "")
         places = index(tensor, self.read, way, {**self.values, **letters})
-        found = [evaluate(*places[axis]) for axis in tensor.ways[way]]
+        found = [evaluate(*places[axis]) for axis in tensor.dims_by_arrangement[way]]
         return tuple(part for at in found for part in (at if isinstance(at, tuple) else (at,)))
 
     def pads(self) -> tuple[int, ...]:

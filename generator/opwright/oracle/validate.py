@@ -88,13 +88,13 @@ class Validator:
         self.settle_rank(givers)
         for attribute in numbers:
             self.read_number(attribute)
-        facts, ways = self.closure(list(self.shapes))
+        facts, arrangements = self.closure(list(self.shapes))
         self.blame(facts)
         self.check_values(facts)
         self.check_constraints(facts)
         self.check_indices(facts)
         try:
-            shape = shape_of(op, op.output, ways, self.words, facts)
+            shape = shape_of(op, op.output, arrangements, self.words, facts)
         except (Inexact, KeyError):
             shape = None
         if shape and row and math.prod(shape) * NUMPY[row[op.output.name]].itemsize > INT64_MAX:
@@ -104,7 +104,7 @@ class Validator:
             violations=tuple(self.broken),
             values=facts,
             shape=shape,
-            arrangements={name: way for name, way in ways.items() if way},
+            arrangements={name: way for name, way in arrangements.items() if way},
             layouts={name: self.words[name] for name in op.layout_attributes if name in self.words},
             row=row,
             group_class=None if self.broken else self.group_class(facts),
@@ -268,7 +268,7 @@ class Validator:
     def fit(self, name: str, facts: Facts) -> tuple[str, Facts] | None:
         """The first arrangement that agrees with the facts, and the extended facts; None if none does."""
         tensor = self.op.tensor(name)
-        for way, dims in tensor.ways.items():
+        for way, dims in tensor.dims_by_arrangement.items():
             if self.axes(tensor, dims) is None:
                 raise UndecidedError
             learned = self.unify(dims, self.extents(tensor, dims), facts)
@@ -305,7 +305,7 @@ class Validator:
 
         Unambiguous tensors come first and optional inputs last, which never decide the meaning of others.
         """
-        facts, ways, computed = dict(self.given), dict[str, str](), set[str]()
+        facts, arrangements, computed = dict(self.given), dict[str, str](), set[str]()
         order = sorted(names, key=lambda n: (self.op.tensor(n).optional, len(self.op.tensor(n).arrangements) > 1))
 
         def grow() -> bool:
@@ -319,18 +319,18 @@ class Validator:
                 return True
             for name in order:
                 try:
-                    found = None if name in ways else self.fit(name, facts)
+                    found = None if name in arrangements else self.fit(name, facts)
                 except UndecidedError:
                     continue
                 if found:
-                    ways[name] = found[0]
+                    arrangements[name] = found[0]
                     facts.update(found[1])
                     return True
             return False
 
         while grow():
             pass
-        return facts, ways
+        return facts, arrangements
 
     # Broken rules.
 
@@ -366,8 +366,8 @@ class Validator:
             if any(entry < (dim.min or 0) for entry in each(facts.get(dim.symbol, ()))):
                 self.note(f"{role.replace('_', '-')}-extent")
         exact = [formula for let in self.op.lets.values() for formula in self.formula(let)]
-        for ways in (tensor.ways for tensor in self.op.tensors):
-            exact += [extent for dims in ways.values() if len(ways) == 1 for extent in dims.values()]
+        for arrangements in (tensor.dims_by_arrangement for tensor in self.op.tensors):
+            exact += [extent for dims in arrangements.values() if len(arrangements) == 1 for extent in dims.values()]
         for formula in (*exact, *self.op.semantics.ranges.values()):
             self.value(formula, facts)
 
@@ -390,7 +390,7 @@ def _axis_counts(op: Op) -> dict[str, tuple[int, int]]:
     """How many axes of each tensor are plain, and how many stand for all spatial axes."""
     found = {}
     for tensor in op.tensors:
-        dims = next(iter(tensor.ways.values()))
+        dims = next(iter(tensor.dims_by_arrangement.values()))
         spatial = sum(bool(expr.loose_names(extent.tree) & vectors(op)) for extent in dims.values())
         found[tensor.name] = len(dims) - spatial, spatial
     return found

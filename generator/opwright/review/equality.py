@@ -349,7 +349,7 @@ def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
 def _shown(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
     """All formulas that decide what a call does; named values count if one of these depends on them."""
     for tensor in (*op.inputs, *op.outputs):
-        for way, dims in tensor.ways.items():
+        for way, dims in tensor.dims_by_arrangement.items():
             for axis, extent in dims.items():
                 yield (tensor.name, way, axis), extent
         for way, arrangement in tensor.arrangements.items():

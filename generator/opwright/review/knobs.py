@@ -35,7 +35,12 @@ def named(op: Op, edits: Sequence[Edit]) -> tuple[set[str], set[int]]:
     names = set(_NAME.findall(text))
     for tensor in op.tensors:  # the sizes that split a tensor
         if any(f".{tensor.name}.arrangements" in edit.path for edit in edits):
-            names |= {name for dims in tensor.ways.values() for size in dims.values() for name in expr.names(size.tree)}
+            names |= {
+                name
+                for dims in tensor.dims_by_arrangement.values()
+                for size in dims.values()
+                for name in expr.names(size.tree)
+            }
     lets, changed = op.lets, {symbol for symbol in op.lets if any(symbol in e.path.split(".") for e in edits)}
     for _ in lets:  # values computed from a changed value, and the word that selects it
         changed |= {s for s, let in lets.items() if any(expr.names(f.tree) & changed for f in formulas(let))}
@@ -63,9 +68,9 @@ def knobs_of(op: Op, other: Op, constants: set[int], sizes: Mapping[str, Any]) -
         if tensor.optional or tensor.shape_of:
             yield {tensor.name}, functools.partial(_toggled, name=tensor.name)
     for tensor in op.tensors:
-        ways = list(tensor.ways)
-        if len(ways) > 1:
-            yield {tensor.name, *ways}, functools.partial(_arranged, name=tensor.name, choices=ways)
+        arrangements = list(tensor.dims_by_arrangement)
+        if len(arrangements) > 1:
+            yield {tensor.name, *arrangements}, functools.partial(_arranged, name=tensor.name, choices=arrangements)
     rows = [row for row in (*op.dtypes, *other.dtypes) if op.output.name in row]
     yield {"dtypes"}, functools.partial(_typed, choices=rows)
     if any(isinstance(size, tuple) for size in sizes.values()):
@@ -128,7 +133,9 @@ def _toggled(rng: np.random.Generator, setting: Setting, name: str) -> Setting:
 
 
 def _arranged(rng: np.random.Generator, setting: Setting, name: str, choices: Sequence[str]) -> Setting:
-    return dataclasses.replace(setting, ways={**setting.ways, name: choices[int(rng.integers(len(choices)))]})
+    return dataclasses.replace(
+        setting, arrangements={**setting.arrangements, name: choices[int(rng.integers(len(choices)))]}
+    )
 
 
 def _typed(rng: np.random.Generator, setting: Setting, choices: Sequence[Mapping[str, str]]) -> Setting:

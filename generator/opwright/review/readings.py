@@ -80,8 +80,11 @@ class Reading:
     def splits(self) -> Any:
         """How each tensor is split, regardless of the arrangement's name."""
         assert self.op is not None
-        ways = {name: self.op.tensor(name).arrangements[way] for name, way in self.validation.arrangements.items()}
-        return [exact([way.dims, way.index]) for way in ways.values()]
+        arrangements = {
+            name: self.op.tensor(name).arrangements[arrangement]
+            for name, arrangement in self.validation.arrangements.items()
+        }
+        return [exact([arrangement.dims, arrangement.index]) for arrangement in arrangements.values()]
 
     def computes_as(self, other: Reading) -> bool:
         """Whether everything that determines the result is equal; a sufficient condition, not a necessary one."""
@@ -181,7 +184,7 @@ class Difference:
     """The outcome of each side, and how they differ.
 
     `kind` is `refused` (now, and was not), `accepted` (now, and was not), `shape`, `values`, `rules` (refused by both,
-    by other rules), `reading` (a tensor is split in another way), or empty if the sides agree.
+    by other rules), `reading` (a tensor is split in another arrangement), or empty if the sides agree.
     `shared`: other edits contribute to it.
     """
 

@@ -42,7 +42,7 @@ def simpler(op: Op, setting: Setting) -> Iterator[Setting]:
     ones = {symbol: _all(size, 1) for symbol, size in setting.sizes.items()}
     stated = {name: _all(value, plain.get(name)) for name, value in setting.values.items() if name in required}
     for plainer in (
-        Setting(ones, stated, frozenset(), setting.ways, op.dtypes[0]),
+        Setting(ones, stated, frozenset(), setting.arrangements, op.dtypes[0]),
         dataclasses.replace(setting, sizes=ones),
         dataclasses.replace(setting, values=stated),
     ):

@@ -29,7 +29,7 @@ def _ways(op: Op) -> dict[str, dict[str, Split]]:
     roles |= {a.symbol or "": a.name or "" for a in op.attributes if a.type == "s64"}
     found: dict[str, dict[str, Split]] = {}
     for split in table(op):
-        when = " and ".join(f"{name} is {value}" for name, value in (*split.when.items(), *split.ways.items()))
+        when = " and ".join(f"{name} is {value}" for name, value in (*split.when.items(), *split.arrangements.items()))
         found.setdefault(roles[split.size], {})[when] = split
     return found
 

@@ -377,5 +377,5 @@ def _twins(one: Any, other: Any) -> bool:
 
 def _axes(tensor: Tensor) -> list[tuple[str, Any]]:
     """The axes of a tensor, each with its extents in every arrangement."""
-    ways = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
-    return [(axis, [way.get(axis) for way in ways]) for axis in ways[0]]
+    arrangements = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
+    return [(axis, [way.get(axis) for way in arrangements]) for axis in arrangements[0]]

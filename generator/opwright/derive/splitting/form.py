@@ -52,7 +52,7 @@ class Form:
     letters: Mapping[str, Extent]
     arrays: Mapping[str, tuple[tuple[str, Extent], ...]]
     statements: tuple[Statement, ...]
-    ways: Mapping[str, str]
+    arrangements: Mapping[str, str]
     ones: frozenset[str]
 
     def axes(self, read: Read) -> Iterator[tuple[str, Extent, Expr]]:
@@ -75,7 +75,7 @@ def forms(op: Op, ones: frozenset[str] = frozenset()) -> Iterator[Form]:
         yield form(op, dict(zip((tensor.name for tensor in several), names)), ones)
 
 
-def form(op: Op, ways: Mapping[str, str], ones: frozenset[str]) -> Form:
+def form(op: Op, arrangements: Mapping[str, str], ones: frozenset[str]) -> Form:
     """The operation in one arrangement of each tensor."""
     known: dict[str, Expr] = {symbol: Number(1) for symbol in ones}
     single = {
@@ -91,7 +91,7 @@ def form(op: Op, ways: Mapping[str, str], ones: frozenset[str]) -> Form:
     }
     arrays = {}
     for tensor in op.tensors:
-        dims = tensor.ways[ways.get(tensor.name, next(iter(tensor.ways)))]
+        dims = tensor.dims_by_arrangement[arrangements.get(tensor.name, next(iter(tensor.dims_by_arrangement)))]
         arrays[tensor.name] = tuple((axis, extent_of(substitute(e.tree, known))) for axis, e in dims.items())
     if op.stepped:
         for name, array in program(op).arrays.items():
@@ -102,8 +102,8 @@ def form(op: Op, ways: Mapping[str, str], ones: frozenset[str]) -> Form:
         statements, finishing = _reduce(op)
         letters |= {letter: extent for letter, (_, extent) in zip(finishing, arrays[op.output.name])}
         arrays[CELLS] = arrays[op.output.name]
-    made = [_placed(op, ways, known, statement) for statement in statements]
-    return Form(letters, arrays, tuple(made), ways, ones)
+    made = [_placed(op, arrangements, known, statement) for statement in statements]
+    return Form(letters, arrays, tuple(made), arrangements, ones)
 
 
 CELLS = "cells of the output"
@@ -123,7 +123,7 @@ def _reduce(op: Op) -> tuple[list[Statement], tuple[str, ...]]:
     walked = frozenset(semantics.ranges)
     cells = Read(CELLS, assignment.target.indices)
     sums = Statement(assignment.op, cells, assignment.value, guards, assignment.text, walked)
-    axes = next(iter(op.output.ways.values()))
+    axes = next(iter(op.output.dims_by_arrangement.values()))
     letters = tuple(f"cell's {axis}" for axis in axes)
     cell = Read(op.output.name, tuple(map(Name, letters)))
     value: Expr = Read(CELLS, cell.indices)
@@ -136,13 +136,13 @@ def _reduce(op: Op) -> tuple[list[Statement], tuple[str, ...]]:
     return [sums, Statement("set", cell, value, (), text)], letters
 
 
-def _placed(op: Op, ways: Mapping[str, str], known: Mapping[str, Expr], statement: Statement) -> Statement:
+def _placed(op: Op, arrangements: Mapping[str, str], known: Mapping[str, Expr], statement: Statement) -> Statement:
     """A statement with symbols that are 1 put in, and the index of every axis in place of view letters."""
     viewed = {tensor.name: tensor for tensor in op.data_inputs if tensor.arrangements}
 
     def at(tensor: Tensor, read: Read, name: str) -> Read:
         view = dict(zip(tensor.view, read.indices))
-        index = tensor.arrangements[ways.get(tensor.name, next(iter(tensor.arrangements)))].index
+        index = tensor.arrangements[arrangements.get(tensor.name, next(iter(tensor.arrangements)))].index
         return Read(name, tuple(substitute(located.tree, view) for located in index.values()))
 
     def every(tree: Expr) -> Expr:

@@ -45,8 +45,8 @@ class Split:
     `small` or `big` side, or not at all. `joins` says how each output is made of parts: `cells` side by side, `same`
     in all, or by `sum`, `product`, `max`, `min`, `mean`. `attributes` change on a part: `count` becomes the number of
     values, `cells` is cut as an axis is. `states` are inputs and attributes that state the shape of an output. `once`
-    are inputs that the first part alone gets. It holds where attributes have the values of `when`, tensors the
-    arrangements of `ways`, and dtypes are one of `rows` (all, if there are none). `why` says what forbids the split.
+    are inputs that the first part alone gets. It holds where attributes have the values of `when`, tensors their
+    `arrangements`, and dtypes are one of `rows` (all, if there are none). `why` says what forbids the split.
     """
 
     letter: str
@@ -58,7 +58,7 @@ class Split:
     states: Mapping[str, str] = field(default_factory=dict)
     once: tuple[str, ...] = ()
     when: Mapping[str, int] = field(default_factory=dict)
-    ways: Mapping[str, str] = field(default_factory=dict)
+    arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[int, ...] = ()
     window: Window | None = None
     why: str = ""

@@ -68,7 +68,7 @@ def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
         except Forbidden as reason:
             axes = {t.name: {axis: WHOLE for axis, found in form.arrays[t.name] if found == extent} for t in op.tensors}
             kept = {name: found for name, found in axes.items() if found}
-            yield Split(letter, WHOLE, size, kept, ways=form.ways, why=reasons.get(letter, str(reason)))
+            yield Split(letter, WHOLE, size, kept, arrangements=form.arrangements, why=reasons.get(letter, str(reason)))
 
 
 def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split:
@@ -86,7 +86,7 @@ def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split
         attributes,
         _stated(op, set(cut.axes)),
         cut.once,
-        ways=form.ways,
+        arrangements=form.arrangements,
         rows=_rows(op, cut.joins),
     )
 
@@ -101,7 +101,7 @@ def _windowed(op: Op, form: Form, letter: str, cut: windows.WindowCut) -> Split:
         {name: axes for name, axes in cut.axes.items() if name in tensors},
         cut.joins,
         states=_stated(op, set(cut.axes)),
-        ways=form.ways,
+        arrangements=form.arrangements,
         rows=_rows(op, cut.joins),
         window=cut.window,
     )
@@ -135,13 +135,13 @@ def _merged(found: list[Split]) -> Iterator[Split]:
     """One of those that say the same in every arrangement, and of those that hold whatever an attribute is."""
     kept: list[Split] = []
     for split in found:
-        plain = dataclasses.replace(split, ways={}, when={})
-        twins = [other for other in kept if dataclasses.replace(other, ways={}, when={}) == plain]
+        plain = dataclasses.replace(split, arrangements={}, when={})
+        twins = [other for other in kept if dataclasses.replace(other, arrangements={}, when={}) == plain]
         if any(not other.when for other in twins) and split.when:
             continue
-        same = [other for other in twins if other.when == split.when and other.ways != split.ways]
+        same = [other for other in twins if other.when == split.when and other.arrangements != split.arrangements]
         if same:
-            kept[kept.index(same[0])] = dataclasses.replace(same[0], ways={})
+            kept[kept.index(same[0])] = dataclasses.replace(same[0], arrangements={})
         else:
             kept.append(split)
     yield from kept
