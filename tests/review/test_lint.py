@@ -60,7 +60,7 @@ def test_what_two_operations_write_out_alike_is_noted_at_the_second():
     (note,) = lint(load_texts(texts))
     assert (note.rule, note.ops) == ("lint-entry-repeated", ("ConvTransposeBackwardWeights",))
     assert note.at.file.endswith("/conv_transpose_backward_weights.yaml")
-    assert "as in ConvTransposeBackwardData, spec/onednn_graph/conv_transpose_backward_data.yaml:" in note.said
+    assert "as in ConvTransposeBackwardData, spec/onednn_graph/conv_transpose_backward_data.yaml:" in note.message
 
 
 def test_a_document_that_nothing_cites_is_noted():
@@ -79,9 +79,9 @@ def test_types_and_ranks_that_only_one_of_two_tied_operations_takes_are_noted():
     assert {note.rule for note in notes} == {"lint-relation-uneven"}
     said = {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
     said.add("ConvTransposeBackwardWeights has src f16 diff_dst f16 diff_weights f16")
-    assert {note.said for note in notes} == said
+    assert {note.message for note in notes} == said
     texts = reviewing.edited(SPECS, BACK, ("max: 3}", "max: 2}"))
-    assert any("has 1 to 3 spatial axes" in note.said for note in lint(load_texts(texts)))
+    assert any("has 1 to 3 spatial axes" in note.message for note in lint(load_texts(texts)))
 
 
 def test_a_note_about_the_new_side_is_a_finding_that_can_be_waived():

@@ -47,7 +47,9 @@ def places(library: Library) -> list[Place]:
     for op in library.ops:
         located: list[Located] = [f for let in op.lets.values() for f in formulas(let)]
         located += [c.expr for c in op.constraints if c.expr]
-        located += [e for t in (*op.inputs, *op.outputs) for dims in t.dims_by_arrangement.values() for e in dims.values()]
+        located += [
+            e for t in (*op.inputs, *op.outputs) for dims in t.dims_by_arrangement.values() for e in dims.values()
+        ]
         located += [i for t in (*op.inputs, *op.outputs) for way in t.arrangements.values() for i in way.index.values()]
         located += [*op.semantics.ranges.values(), *([op.semantics.finish] if op.semantics.finish else [])]
         reduced = op.semantics.assignment

@@ -89,9 +89,9 @@ class Caller:
                 values[attribute.name or ""] = self.one((allowed.value, *allowed.aliases))
         row = self.one(op.dtypes)
         given = frozenset(t.name for t in op.tensors if t.optional and rng.random() < 0.5)
-        ways = {t.name: self.one(list(t.dims_by_arrangement)) for t in op.tensors}
+        arrangements = {t.name: self.one(list(t.dims_by_arrangement)) for t in op.tensors}
         sizes: dict[str, Any] = {**{s: scalars[s] for s in self.sizes}, **{s: vectors[s] for s in self.vectors}}
-        return self.made(sample.Setting(sizes, values, given, ways, row), rank)
+        return self.made(sample.Setting(sizes, values, given, arrangements, row), rank)
 
     def small(self, attribute: Attribute) -> int:
         return max(attribute.min or 0, -3) + int(self.rng.integers(0, 3))

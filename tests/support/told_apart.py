@@ -19,7 +19,7 @@ from opwright.review.execute import disagreement, execute
 from opwright.review.readings import Reading, Sides, values_of
 from opwright.review.rules import RULES
 from opwright.review.search import Found, place_of, search
-from opwright.review.tree import said
+from opwright.review.tree import text_of
 from opwright.review.witness import BREAKS, MIN_TRIES, claimed
 
 from .step_calls import StepCaller
@@ -57,7 +57,7 @@ def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]
 
 def _apart(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
     """A call near what the edits speak of, or else one anywhere, its tensors without names."""
-    anywhere = Edit("input-order-changed", "", "", said(sides.base), said(sides.head), None, None, lambda op: op)
+    anywhere = Edit("input-order-changed", "", "", text_of(sides.base), text_of(sides.head), None, None, lambda op: op)
     with mock.patch.object(sample, "SEED", seed):
         found = search(sides, own, (BREAKS,), calls)
         return found if found.call else search(sides, [anywhere], (BREAKS,), calls)
