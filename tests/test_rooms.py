@@ -1,6 +1,7 @@
 """The packages of the generator stand in an order, and a module imports only from its own and those before it."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ ROOMS = (
     *("base", "language", "derive", "emit", "check", "load", "oracle", "generate"),
     *("trace", "calls", "review", "audit", "commands", "cli"),
 )
+DEFINED = re.compile(r"^(?!static)\w[\w *]*?(opw_\w+)\([^;{]*\)\n?\s*\{", re.MULTILINE)
+CALLED = re.compile(r"\b(opw_\w+)\(")
 # The modules beside the packages; every other one of them is of the base.
 SINGLE = {"load": "load", "generate": "generate", "gradients": "generate", "cli": "cli", "__main__": "cli"}
 
@@ -72,6 +75,15 @@ def test_no_modules_import_each_other_not_even_for_their_types(top: Path, most: 
         imports[path.relative_to(top).with_suffix("").parts] = {module for _, module in imported(path, top)}
     assert len(imports) > most
     assert circles(imports) == []
+
+
+def test_no_sources_of_the_c_library_call_each_other_in_a_circle():
+    """What a source defines for others is a function at the beginning of a line; what it uses, its name and a bracket."""
+    texts = {(path.stem,): path.read_text(encoding="utf-8") for path in (ROOT / "templates/interface").glob("*.c")}
+    owners = {name: own for own, text in texts.items() for name in DEFINED.findall(text)}
+    calls = {own: {owners[name] for name in CALLED.findall(text) if name in owners} for own, text in texts.items()}
+    assert len(owners) > 100
+    assert circles({own: others - {own} for own, others in calls.items()}) == []
 
 
 def test_modules_in_a_circle_are_found_and_those_that_lead_there_are_not():

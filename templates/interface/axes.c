@@ -914,6 +914,19 @@ void opw_put_axis(opw_context *x, opw_places *to, const opw_places *from, const 
     }
 }
 
+opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room)
+{
+    for (int64_t at = 0; places != NULL && at < places->count; ++at) {
+        if (strcmp(places->entries[at].name, axis) == 0) {
+            for (int64_t n = 0; n < places->entries[at].count; ++n) {
+                room[n] = places->entries[at].spots[n];
+            }
+            return (opw_extent){true, places->entries[at].count, room};
+        }
+    }
+    return (opw_extent){true, 0, room};
+}
+
 void opw_put_part(opw_context *x, opw_places *to, const opw_places *from, const char *axis,
                        const opw_ints *marks, int64_t number, const char *part)
 {

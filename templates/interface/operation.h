@@ -187,6 +187,9 @@ opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *roo
 void opw_put_values(int64_t *at, const opw_field *field, opw_extent value);
 int64_t opw_plan_bytes(const opw_plan *plan, int64_t workers);
 
+// The status of a call, and the message of its refusal.
+int opw_report(opw_context *x, opwright_error *error);
+
 extern const opw_pair opw_sections[]; // sections of the page on calls, by rule prefix; the first one is the default
 
 // Called by generated functions: `sizes` is memory for the struct of sizes, of `size` bytes.

@@ -222,6 +222,16 @@ static const opw_engine *engine_of(int label)
     return best < 0 ? NULL : &opw_engines[label][best];
 }
 
+const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name)
+{
+    for (int64_t n = 0; n < op->array_count; ++n) {
+        if (strcmp(op->arrays[n].name, name) == 0) {
+            return arrays + n;
+        }
+    }
+    return NULL;
+}
+
 // Steps of an access along each axis of each letter.
 static int64_t step_along(const opw_accessed *access, const opw_array *array, const opw_axes *letters,
                           const char *letter, int64_t number)

@@ -38,29 +38,6 @@ typedef struct candidate {
     bool near, crossed;
 } candidate;
 
-const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name)
-{
-    for (int64_t n = 0; n < op->array_count; ++n) {
-        if (strcmp(op->arrays[n].name, name) == 0) {
-            return arrays + n;
-        }
-    }
-    return NULL;
-}
-
-opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room)
-{
-    for (int64_t at = 0; places != NULL && at < places->count; ++at) {
-        if (strcmp(places->entries[at].name, axis) == 0) {
-            for (int64_t n = 0; n < places->entries[at].count; ++n) {
-                room[n] = places->entries[at].spots[n];
-            }
-            return (opw_extent){true, places->entries[at].count, room};
-        }
-    }
-    return (opw_extent){true, 0, room};
-}
-
 // The strides of an axis in elements; 0 for extents of 1, of which any cell is the only one. Returns how many.
 static int64_t steps_of(const opw_array *array, const char *axis, int64_t *steps)
 {
