@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .spec_drafts import NAMES, SYMBOLS
-from .step_formulas import Letter, Source
+from .step_formulas import Formulas, Letter, Source
 
 if TYPE_CHECKING:
     from .random_steps import StepDraft
@@ -107,6 +107,38 @@ def lack(made: StepDraft, tensor: dict[str, Any], sizes: list[tuple[str, str]]) 
     if plain and (not made.lacking or d.chance(0.6)):
         axis, (made.lacking, _) = d.one(plain)
         tensor["may_lack"] = [axis]
+
+
+def leave_out(made: StepDraft, tensor: dict[str, Any]) -> None:
+    """An input with axes that it has in one layout only; the first input tells their extents."""
+    d = made.d
+    axes = list(tensor["dims"])
+    free = not {"optional", "broadcast", "may_lack"} & tensor.keys() and made.mode not in ("lacking", "summed")
+    if axes and free and not {"layout", "may_lack"} & made.inputs[0].keys() and d.chance(0.6):
+        kept = [axis for axis in axes if d.chance(0.5)]
+        name = d.word(["whole", "shared_by_all"])
+        d.layouts[name] = {"whole": d.shuffled(axes), "shared_by_all": kept}
+        tensor["layout"] = name
+
+
+def integers(made: StepDraft) -> None:
+    """A step of integers among those of real numbers: it moves bits of integers alone, also if sums make them."""
+    d, f = made.d, made.formulas
+    sources = [source for source in made.sources if source.name in {tensor["name"] for tensor in made.inputs}]
+    sources = [source for source in sources if len(source.axes) < 3]
+    if made.whole or f.plain or not sources or d.chance(0.8):
+        return
+    source, name = d.one(sources), d.take(["bits_of", "masks", "hashed", "seeds"])
+    letters = [next((x for x in made.letters if (x.extent, x.kind) == axis), None) for axis in source.axes]
+    if None in letters or len({x.name for x in letters if x}) < len(letters):
+        return
+    made.integers = {source.name}
+    own = Formulas(d.rng, [x for x in letters if x], [source], True, f.numbers, f.divisors, truths=f.truths, bits=True)
+    operator = d.one(["=", "+=", "max=", "min="])
+    kept = own.letters if operator == "=" else [x for x in own.letters if d.chance(0.5)]
+    target = f"{name}[{', '.join(x.name for x in kept)}]"
+    made.steps.append(f"{target} {operator} bit_{d.one(['and', 'or', 'xor'])}({own.exact()}, {own.exact()})")
+    made.sources.append(Source(name, tuple((x.extent, x.kind) for x in kept), "sums"))
 
 
 def filled(made: StepDraft) -> None:

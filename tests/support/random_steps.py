@@ -40,6 +40,7 @@ class StepDraft:
         self.spatial = ""
         self.vector_at = 0  # where the list with a number per spatial axis stands
         self.mode = str(d.one(random_shapes.MODES))
+        self.integers: set[str] = set()  # inputs that are integers in all rows
         self.lacking = ""  # the size whose axis arrays may omit
         self.formulas.bits = self.whole and d.chance(0.5)
         self.formulas.plain = self.mode == "summed"
@@ -155,6 +156,7 @@ class StepDraft:
                     tensor["broadcast_if"] = {d.word(["numpy", "none_at_all"]): "numpy"}
             elif self.lacking:
                 random_shapes.lack(self, tensor, sizes)
+            random_shapes.leave_out(self, tensor)
             self.add(tensor, sizes)
         self.inputs[1:] = sorted(self.inputs[1:], key=lambda tensor: bool(tensor.get("optional")))
         plain = [symbol for symbol, kind in known if kind == "one"]
@@ -266,6 +268,7 @@ class StepDraft:
             row = {tensor["name"]: str(d.one(pool)) for tensor in self.inputs}
             if d.chance(0.6):
                 row = dict.fromkeys(row, str(d.one(pool)))
+            row |= {name: str(d.one(WHOLE_ROWS)) for name in sorted(self.integers)}
             for name, sort in self.stored.items():
                 types = REAL_ROWS + WHOLE_ROWS
                 types = tuple(x for x in types if x not in BYTES) if sort == "rough" else types
@@ -302,6 +305,7 @@ def steps(rng: Rng) -> Draft:
     made.declare()
     made.master()
     made.more()
+    random_shapes.integers(made)
     outputs = int(made.d.one((1, 1, 2, 3)))
     for _ in range(int(made.d.one((0, 1, 2, 3)))):
         made.step(False)

@@ -96,13 +96,17 @@ class Lowering(Loops):
     # Tasks.
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
-        """The tables of a task's lanes, reused from the previous task if all tasks have the same lanes."""
+        """The tables of a task's lanes, reused from the previous task if all tasks have the same lanes and no table
+
+        depends on another letter of tasks.
+        """
         if not self.tables:
             return []
         lane = Name(self.lane_name())
         entries = [Assign(Index(Name(n), Binary("-", lane, BEGIN)), value) for value, n in self.tables.items()]
         fill = For(lane.name, BEGIN, Name("end_"), tuple(entries))
-        if len(digits) <= FEW:
+        changing = {name for name, _ in digits} & nodes.names_of(self.tables)
+        if len(digits) <= FEW or changing:
             return [fill]
         others = Binary("!=", Name("blocks_"), ONE)
         return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
