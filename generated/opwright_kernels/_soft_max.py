@@ -180,6 +180,7 @@ OPERATION = StepOperation(
         ),
         ("stats[b, o, a] = base[b, a] + log(total[b, a])", {"b": "batch", "a": "batch", "o": "stretched"}),
     ),
+    conditional=("stats",),
     dtype_attributes={"dtype": "dst"},
     relations=(
         Related("gradient", "SoftMaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),

@@ -111,6 +111,7 @@ class StepKernels(Operation):
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
     words: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = member(default_factory=dict)  # attribute to the output that it states
+    conditional: tuple[str, ...] = ()  # outputs that some calls lack, if an attribute states a type
     contractions: tuple[_contractions.Contraction, ...] = ()
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     # By output, the inputs whose memory it may have.

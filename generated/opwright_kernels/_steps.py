@@ -138,10 +138,17 @@ class StepOperation(StepKernels):
         return [None if array is None else to_array("out", array) for array in out]
 
     def completed(self, attributes: Sequence[Any], targets: Sequence[Array | None]) -> Sequence[Any]:
-        """The attributes; a data type that is not said is that of the array to write into."""
+        """The attributes; a data type that is not said is that of the array to write into.
+
+        Arrays fewer than the outputs are those of all calls: which of several others this call has is not known yet.
+        """
         if not self.dtype_attributes:
             return attributes
-        by_output = dict(zip(self.outputs, targets))
+        names = self.outputs
+        if len(targets) < len(names):
+            always = tuple([name for name in names if name not in self.conditional])
+            names = always if len(targets) == len(always) else ()
+        by_output = dict(zip(names, targets))
         said = list(attributes)
         for at, name in enumerate(self.attributes):
             target = by_output.get(self.dtype_attributes.get(name, ""))

@@ -175,6 +175,13 @@ def positions(name: str, value: object, tensor: str, axes: int) -> tuple[int, ..
     return found
 
 
+def apart(name: str, places: tuple[int, ...], other: str, others: tuple[int, ...]) -> None:
+    """Two lists that say axes of one tensor share none of them."""
+    both = [place for place in places if place in others]
+    if both:
+        raise Refusal(f"{name}-range", name, f"axis {both[0]}", f"axes that {other} does not name")
+
+
 def before(name: str, place: int, fixed: int) -> int:
     """How many axes the run in front of a place has, where `fixed` others stand there too."""
     if place < fixed:

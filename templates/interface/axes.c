@@ -659,6 +659,21 @@ void opw_blocks(opw_context *x, const char *name, opwright_list value, const cha
     }
 }
 
+void opw_apart(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others)
+{
+    for (int64_t at = 0; at < places.count && !x->refused; ++at) {
+        for (int64_t spot = 0; spot < others.count; ++spot) {
+            if (places.at[at] == others.at[spot] && opw_refuse(x, name, "-range", name)) {
+                opw_put(&x->got, "axis ");
+                opw_put_int(&x->got, places.at[at]);
+                opw_put(&x->expected, "axes that ");
+                opw_put(&x->expected, other);
+                opw_put(&x->expected, " does not name");
+            }
+        }
+    }
+}
+
 opw_int opw_before(opw_context *x, const char *name, opw_int place, opw_int fixed)
 {
     if (place < fixed && opw_refuse(x, name, "-range", name)) {

@@ -285,6 +285,7 @@ opw_int opw_position(opw_context *x, const char *name, opw_int value, const char
 opw_ints opw_positions(opw_context *x, const char *name, opwright_list value, const char *tensor,
                                  opw_int axes);
 opw_int opw_before(opw_context *x, const char *name, opw_int place, opw_int fixed);
+void opw_apart(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others);
 void opw_agrees(opw_context *x, const char *name, opw_int place, opw_int expected);
 opw_int opw_rest(opw_context *x, const char *name, const opw_seen *tensor, opw_int fixed);
 opw_int opw_present(const opw_seen *tensor, opw_int fixed);

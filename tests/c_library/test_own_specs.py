@@ -9,7 +9,7 @@ import pytest
 from opwright import cli
 from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
-from support.c_library import CLibrary
+from support.c_library import CLibrary, Refused
 from support.generated import FULL, rng
 from support.step_calls import StepCaller
 
@@ -17,7 +17,7 @@ from .test_build import needs, run
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
 # Lists of real numbers with defaults, steps that words choose, an operand that repeats cells.
-NAMES = ("clip_channels", "row_norms", "attention") if FULL else ("clip_channels",)
+NAMES = ("clip_channels", "row_norms", "attention", "two_reductions") if FULL else ("clip_channels", "two_reductions")
 CALLS = 60 if FULL else 12
 
 
@@ -27,9 +27,9 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
     spec.mkdir()
     for name in NAMES:
         (spec / f"{name}.yaml").write_text((FORMULAS / f"{name}.yaml").read_text())
-    given = ["--spec", str(spec), "--output", str(package)]
-    assert cli.main(["generate", *given]) == 0
-    assert cli.main(["export", str(source), "--c", *given]) == 0
+    said = ["--spec", str(spec), "--output", str(package)]
+    assert cli.main(["generate", *said]) == 0
+    assert cli.main(["export", str(source), "--c", *said]) == 0
     run("cmake", "-S", source, "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=portable", CC="gcc")
     run("cmake", "--build", tmp_path / "build", "-j2")
     library = load(spec, tmp_path)
@@ -39,12 +39,18 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
             wanted = compute_steps(op, call.inputs, call.attributes)
             made = built.call(op.function, call.inputs, call.attributes)
             shapes = built.infer(op.function, made)
-            outputs = [np.empty(shape, wanted[tensor.name].dtype) for (shape, _), tensor in zip(shapes, op.outputs)]
-            built.run(op.function, built.call(op.function, call.inputs, call.attributes, outputs))
-            for output, tensor in zip(outputs, op.outputs):
+            outputs = {n: np.empty(shape, wanted[n].dtype) for (shape, _), n in zip(shapes, wanted, strict=True)}
+            given = [outputs.get(tensor.name) for tensor in op.outputs]
+            built.run(op.function, built.call(op.function, call.inputs, call.attributes, given))
+            for name, output in outputs.items():
                 close = {"rtol": 1e-2 if output.itemsize == 2 else 1e-4, "atol": 1e-3}
-                found, expected = (array.astype(np.float64) for array in (output, wanted[tensor.name]))
+                found, expected = (array.astype(np.float64) for array in (output, wanted[name]))
                 np.testing.assert_allclose(found, expected, **close, err_msg=str(call))
+    twice = built.call(
+        "two_reductions", [np.ones((2, 3), np.float32)], {"sum_axes": [1], "extreme_axes": [-1], "dtype": "f32"}
+    )
+    with pytest.raises(Refused, match="axes that sum_axes does not name"):
+        built.infer("two_reductions", twice)
 
 
 def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

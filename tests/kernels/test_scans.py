@@ -1,4 +1,4 @@
-"""Running sums, products, maxima and minima along any axis: kernels and the interpreter agree on random calls."""
+"""Running sums, products, maxima and minima along any axis, from either end: kernels and the interpreter agree."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement
 
-SPECS, CALLS = (24, 30) if FULL else (4, 6)
+SPECS, CALLS = (40, 30) if FULL else (4, 6)
 OPERATORS = {"+=": "f32 bf16 s32", "*=": "f64", "max=": "f32 s32 bf16", "min=": "f16 s8"}
+GUARDS = (
+    "d <= c", "d < c", "c >= d", "c > d", "d >= c", "c < d", "d - 1 >= c", "d <= c - 1", "not d > c",
+    "d < c or not EX and d == c", "d > c or c == d and EX", "RV and d >= c or not RV and d <= c",
+    "(d < c and not RV or d > c and RV) or (not EX and d == c)", "A > 1 and d <= c", "d <= c and (EX or A > 2)",
+)  # fmt: skip
 SUMS = {"s8": "s64", "s32": "s64", "f64": "f64"}
 
 
 def drawn(random: np.random.Generator, name: str) -> str:
-    """A spec: a letter of cells and one of terms that come before them, on any axis, with terms of any kind."""
+    """A spec: a letter of cells and one of terms before or behind them, on any axis, with terms of any kind."""
 
     def one(items: list[str]) -> str:
         return str(random.choice(items))
@@ -27,9 +32,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
     kind = one(OPERATORS[operator].split())
     axes = [str(axis) for axis in random.permutation([*"BCA"])]
     cells = ", ".join({"B": "b", "C": "c", "A": "a"}[axis] for axis in axes)
-    value = one(["src[{t}]", "max(src[{t}], 1)", "src[{t}] * scale[d]", "select(d > 1, src[{t}], 1)"])
+    value = one(["src[{t}]", "max(src[{t}], 1)", "src[{t}] * scale[d]", "select(d > 1, src[{t}], 1)", "src[{t}] + d"])
     value = value.format(t=cells.replace("c", "d"))
-    guard = one(["d <= c", "d < c", "c >= d", "c > d"])
+    guard = one([*GUARDS])
     dims = "{" + ", ".join(f"{axis}: {axis}" for axis in axes) + "}"
     scaled = "scale" in value
     scale, kinds = ("\n  - {name: scale, dims: {C: C}}", f" scale: {kind},") if scaled else ("", "")
@@ -38,6 +43,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
 revision: 1
 summary: What the cells so far make.
 dims: {{before: {runs}, cells: C, after: A}}
+attributes:
+  - {{name: exclusive, symbol: EX, type: bool, default: "false"}}
+  - {{name: reverse, symbol: RV, type: bool, default: "false"}}
 inputs:
   - {{name: src, dims: {dims}}}{scale}
 outputs:

@@ -296,7 +296,7 @@ class Rules(Expressions):
             method(node)
         elif name in ("exact",):
             self.body.append(Do(call("(void)opw_exact", CONTEXT, *map(self.node, node.args))))
-        elif name in ("axes_count", "before", "agrees"):
+        elif name in ("axes_count", "before", "agrees", "apart"):
             self.body.append(Do(call(f"opw_{name}", CONTEXT, *map(self.node, node.args))))
         else:
             raise self.unknown(node)

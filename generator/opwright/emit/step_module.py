@@ -78,6 +78,7 @@ class StepWrapper:
     fields: tuple[Member_, ...]
     phases: tuple[tuple[LaneView, ...], ...]
     dtype_attributes: dict[str, str]
+    conditional: tuple[str, ...]  # outputs that some calls lack
     # by input, the axis along which arrays are joined, and its size if they are processed separately
     joined: dict[str, tuple[str, str]]
     in_place: dict[str, tuple[str, ...]]
@@ -154,6 +155,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         fields=members(apart_op),
         phases=_phases(apart_op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
+        conditional=tuple(t.name for t in op.outputs if t.when is not None),
         joined={
             t.name: (t.joined, _size(t) if apart(apart_op, apart_op.tensor(t.name)) else "")
             for t in op.inputs

@@ -210,6 +210,7 @@ class StepWriter(ReachWriter):
 
     def locate(self, tensor: Tensor) -> None:
         """The attributes that describe this tensor's axes, if it is the first with them."""
+        lists: list[str | None] = []
         for attribute in self.op.attributes:
             role = attribute.locates
             if role is None or attribute.name in self.cut:
@@ -220,7 +221,9 @@ class StepWriter(ReachWriter):
                 continue
             self.cut.add(attribute.name or "")
             if is_places(attribute):
-                self.add("positions", name=attribute.name, tensor=tensor.name, count=f"{symbol}_n_")
+                name = attribute.name
+                self.add("positions", name=name, tensor=tensor.name, count=f"{symbol}_n_", others=tuple(lists))
+                lists.append(name)
                 self.counted.add(symbol)
                 continue
             self.locate_one(tensor, attribute, axes[0], bool(self.op.dims[role].run))

@@ -93,6 +93,8 @@ class AxisFinder(Validator):
             if spots is not None:
                 if len(spots) != counts[axis]:
                     return None
+                if any(spot in other for other in fixed.values() for spot in spots):
+                    return None
                 fixed[axis] = spots
         if tensor.name in self.orders:
             return permuted(order, counts, self.orders[tensor.name])
