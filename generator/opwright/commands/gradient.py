@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..language.library import Library
     from ..project import Project
 
-EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside MatMul, or over the old one"
+EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside MatMul or over the old"
 OK, FAILED = 0, 1
 
 
