@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _derive(library: Library, project: Project, options: argparse.Namespace, out: Console) -> int:
     from ..gradients import Underivable, gradient_text
-    from ..load import GRADIENTS
+    from ..project import GRADIENTS
     from ..write import replace as write
 
     names = [name for op in library.ops for name in (op.op, op.function)]
