@@ -6,7 +6,7 @@ In: a Project. Out: path to text, manifest included. Nothing is written here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from . import parallel
 from .emit import lowerable, render, split_prose
@@ -32,7 +32,7 @@ class _Made:
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
     library = load_with_gradients(project.spec, project.root)
-    ops = (*library.ops, *library.gradients)
+    ops = library.every
     env = render.environment(project.templates)
     folder = project.spec.relative_to(project.root).as_posix()
 
@@ -70,6 +70,17 @@ def prove_normal_forms(library: Library) -> None:
     """Refuse a library with a normal form that contradicts the semantics."""
     found = parallel.each(lambda op: [*_disagreement(op)], library.ops)
     if problems := [problem for problems in found for problem in problems]:
+        raise SpecInvalid(problems)
+
+
+def prove_derived(library: Library, changed: Set[str]) -> None:
+    """Refuse a derived gradient that does not follow from its operation, if either is among some names."""
+    problems = list[Problem]()
+    for op in library.every:
+        origins = {relation.gradient_of for relation in op.relations if relation.gradient_of}
+        if origins and changed & {op.op, *origins}:
+            problems += _astray(op, library)
+    if problems:
         raise SpecInvalid(problems)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import yaml
@@ -49,13 +49,15 @@ def load(folder: Path, root: Path | None = None) -> Library:
 
 def load_with_gradients(folder: Path, root: Path | None = None) -> Library:
     """The same, and the derived gradients in the subfolder of that name, which autograd calls, as `gradients`."""
-    inner = folder / GRADIENTS
-    if not inner.is_dir():
-        return load(folder, root)
     problems = Problems()
-    derived = _texts(inner, root or _root(folder), problems)
-    library = load_texts({**_texts(folder, root or _root(folder), problems), **derived}, problems)
-    ops, gradients = (tuple(op for op in library.ops if (op.at.file in derived) is wanted) for wanted in (False, True))
+    return with_gradients(load_texts(_all_texts(folder, root or _root(folder), problems), problems))
+
+
+def with_gradients(library: Library) -> Library:
+    """A library whose operations from the subfolder of derived gradients are its `gradients`."""
+    folders = {op: PurePosixPath(op.at.file).parent for op in library.ops}
+    inner = [op for op, folder in folders.items() if folder.name == GRADIENTS and folder.parent in folders.values()]
+    ops, gradients = (tuple(op for op in library.ops if (op in inner) is wanted) for wanted in (False, True))
     return dataclasses.replace(library, ops=ops, gradients=gradients)
 
 
@@ -64,12 +66,21 @@ def _root(folder: Path) -> Path:
 
 
 def read_folder(folder: Path, root: Path) -> dict[str, str]:
-    """File names and texts of a folder of specs. Raises SpecInvalid if one must not be read."""
+    """File names and texts of a folder of specs with its derived gradients.
+
+    Raises SpecInvalid if one must not be read.
+    """
     problems = Problems()
-    texts = _texts(folder, root, problems)
+    texts = _all_texts(folder, root, problems)
     if problems:
         raise SpecInvalid(problems)
     return texts
+
+
+def _all_texts(folder: Path, root: Path, problems: Problems) -> dict[str, str]:
+    inner = folder / GRADIENTS
+    derived = _texts(inner, root, problems) if inner.is_dir() and any(inner.iterdir()) else {}
+    return {**_texts(folder, root, problems), **derived}
 
 
 def _texts(folder: Path, root: Path, problems: Problems) -> dict[str, str]:

@@ -123,7 +123,7 @@ def _remembering() -> list[tuple[Any, str, Any]]:
         return (agreed.get(key) or agreed.keep(key, (agrees(op),)))[0]
 
     def remembered_carried(op: Any, pages: Any, *others: Any) -> impact.Carried:
-        key = repr((exact(op), exact(dict(pages))))
+        key = repr((op and op.at.file, exact(op), exact(dict(pages))))
         return bases.get(key) or bases.keep(key, carried(op, pages, *others))
 
     return [

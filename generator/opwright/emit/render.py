@@ -161,7 +161,7 @@ def texts(files: Mapping[str, Output], env: jinja2.Environment) -> dict[str, str
 def outputs(library: Library, templates: Path, spec_folder: str) -> dict[str, Output]:
     """The same files, not yet rendered: a view is made on first use, and memoised with its operation."""
     files = of_library(library, templates, spec_folder)
-    for op in (*library.ops, *library.gradients):
+    for op in library.every:
         files |= of_op(op, library)
     return files
 

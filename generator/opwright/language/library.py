@@ -52,5 +52,9 @@ class Library:
     common: Common = Common()
     gradients: tuple[Op, ...] = ()
 
+    @property
+    def every(self) -> tuple[Op, ...]:
+        return (*self.ops, *self.gradients)
+
     def op(self, name: str) -> Op:
-        return next(op for op in (*self.ops, *self.gradients) if name in (op.op, op.function))
+        return next(op for op in self.every if name in (op.op, op.function))

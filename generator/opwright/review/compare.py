@@ -20,7 +20,7 @@ from .walk import Walk
 
 def edits(before: Library, after: Library) -> tuple[Edit, ...]:
     """Every edit between two libraries, in the order of application."""
-    old, new = ({op.op: op for op in library.ops} for library in (before, after))
+    old, new = ({op.op: op for op in library.every} for library in (before, after))
     found: list[Edit] = []
     pages = _moved_pages(before.pages, after.pages, old, found)
     for gone in [name for name in old if name not in new]:
@@ -39,6 +39,8 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
             found.append(_whole("op-removed", name, old[name], None))
         elif name not in old:
             found.append(_whole("op-added", name, None, new[name]))
+        elif (hidden := old[name] in before.gradients) != (new[name] in after.gradients):  # functions, or autograd's
+            found.append(_whole("op-added" if hidden else "op-removed", name, old[name], new[name]))
         else:
             found += Walk(old[name], new[name]).edits()
     return (*found, *_pages(pages, after.pages, old, new))

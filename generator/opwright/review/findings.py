@@ -126,7 +126,7 @@ def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) 
     path = first if len(changed) == 1 else f"{first} and {len(changed) - 1} more"
     ops = tuple(op for op, symbols in effect.declared.items() if symbols)
     edit = Edit("symbol-declaration-changed", "", path, *changed[first], None, None, lambda op: op)
-    headers = frozenset(header_path(op) for op in after.ops if op.op in ops)
+    headers = frozenset(header_path(op) for op in after.every if op.op in ops)
     return [_finding(RULES[edit.rule], ops, edit, Moved(headers), waivers, reproduce)]
 
 
@@ -151,9 +151,9 @@ def _noted(note: lint.Note, waivers: Waivers, reproduce: str) -> Finding:
 
 def _files(base: Side, head: Side, before: Library, after: Library, edits: Sequence[Edit]) -> list[Edit]:
     """Files that moved, and files in which only notation changed."""
-    olds = {op.op: op.at.file for op in before.ops}
+    olds = {op.op: op.at.file for op in before.every}
     found = []
-    for op in after.ops:
+    for op in after.every:
         was = olds.get(op.op, op.at.file)
         if PurePosixPath(was).name != PurePosixPath(op.at.file).name:
             make = functools.partial(_moved, file=op.at.file)

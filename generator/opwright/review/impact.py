@@ -25,6 +25,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from .. import parallel
@@ -36,7 +37,7 @@ from ..emit.output import Output
 from ..language.library import Library, Page
 from ..language.model import Op
 from ..language.source import INCONSISTENT
-from ..project import Project
+from ..project import GRADIENTS, Project
 from ..trace.footprint import Attributes, Taken, Watching, footprint, taken, watching
 from ..trace.recording import fields, record
 from .edit import Edit
@@ -165,7 +166,9 @@ def seen(root: Library) -> Mapping[str, object]:
         while "." in path:
             path, _, name = path.rpartition(".")
             values.setdefault(path, {})[name] = None
-    values |= {f"ops.{op.op}.at": op.at.file for op in root.ops}  # lines and columns appear in no compared output
+    for section in ("ops", "gradients"):
+        # lines and columns appear in no compared output
+        values |= {f"{section}.{op.op}.at": op.at.file for op in getattr(root, section)}
     return {path: tuple(value) if isinstance(value, dict) else value for path, value in values.items()}
 
 
@@ -189,6 +192,7 @@ class Carried:
     def __init__(self, op: Op | None, pages: Mapping[str, Page], project: Project, environment: Watching) -> None:
         self.op, self.project, self.pages = op, project, dict(pages)
         base = _library(op, pages)
+        self.exported = len(base.ops)  # files that operations share depend on it
         standin, reads = record(base)
         outputs = self.outputs(standin)
         self.made = {path: footprint(path, output, reads, environment) for path, output in outputs.items()}
@@ -227,7 +231,7 @@ class Carried:
         changed = {path for path in {*self.seen, *now} if self.seen.get(path) != now.get(path)}
         return {
             path: self.pieces[path]
-            if path in self.made and not self.made[path].reads & changed and (op is None) == (self.op is None)
+            if path in self.made and not self.made[path].reads & changed and len(library.ops) == self.exported
             else Piece(functools.partial(self.anew, path, output, names))
             for path, output in self.outputs(library).items()
         }
@@ -237,7 +241,10 @@ class Carried:
 
 
 def _library(op: Op | None, pages: Mapping[str, Page]) -> Library:
-    return Library((op,) if op else (), dict(pages))
+    """An operation alone; a derived gradient is reached by autograd only, and has no page."""
+    alone = (op,) if op else ()
+    gradient = op is not None and PurePosixPath(op.at.file).parent.name == GRADIENTS
+    return Library((), dict(pages), gradients=alone) if gradient else Library(alone, dict(pages))
 
 
 def _kernels(op: Op | None) -> frozenset[str]:
@@ -276,10 +283,10 @@ def _differ(path: str, old: str | None, new: str | None) -> bool:
 
 def impact(project: Project, before: Library, after: Library, edits: Sequence[Edit]) -> Impact:
     """Predict the effect of every edit, then render both sides and compare."""
-    olds, news = ({op.op: op for op in library.ops} for library in (before, after))
+    olds, news = ({op.op: op for op in library.every} for library in (before, after))
     by_op: dict[str, list[int]] = {}
     if exact(before.pages) != exact(after.pages):  # a document may change any page
-        by_op = {op.op: [] for op in after.ops}
+        by_op = {op.op: [] for op in after.every}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
 
@@ -298,7 +305,7 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
         _of_op(made, carried, edits, numbers, (old, news.get(name)), after.pages, environment)
         return made
 
-    result = Impact(kernels=sum(len(expand(op)) for op in before.ops))
+    result = Impact(kernels=sum(len(expand(op)) for op in before.every))
     for made in parallel.each(of_op, names):
         result.add(made)
     return result

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
-from ..generate import lower, prove_normal_forms
+from ..generate import lower, prove_derived, prove_normal_forms
 from ..language.hashing import folder_files
 from ..language.library import Library
 from ..language.source import Mark, Problem, SpecInvalid
-from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of
-from ..project import CARRIED, GENERATOR, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
+from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of, with_gradients
+from ..project import CARRIED, GENERATOR, GRADIENTS, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
 from .tree import exact
 
 MAIN = ("origin/main", "main", "origin/master", "master")
@@ -46,7 +46,7 @@ class Side:
         try:
             if not self.texts:
                 return Library((), {})
-            return load_texts(dict(self.texts))
+            return with_gradients(load_texts(dict(self.texts)))
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
 
@@ -55,15 +55,17 @@ class Side:
         return f"{next(iter(self.texts), 'spec/').partition('/')[0]}/{record}"
 
     def prove(self, library: Library, other: Library) -> None:
-        """Refuse what `generate` would refuse: no kernels, or a normal form that disagrees with the semantics.
+        """Refuse what `generate` would refuse: no kernels, a normal form that disagrees with the semantics,
+        or a derived gradient that does not follow from its operation.
 
         Only operations that differ from the other side are checked, so that small edits stay fast.
         """
-        others = {op.op: exact(op) for op in other.ops}
-        changed = tuple(op for op in library.ops if others.get(op.op) != exact(op))
+        others = {op.op: exact(op) for op in other.every}
+        changed = tuple(op for op in library.every if others.get(op.op) != exact(op))
         try:
             lower(Library(changed, library.pages))
             prove_normal_forms(Library(changed, library.pages))
+            prove_derived(library, {op.op for op in changed})
         except SpecInvalid as invalid:
             raise SideInvalid(self.name, invalid) from None
 
@@ -152,7 +154,7 @@ def revision(project: Project, ref: str) -> Side:
             path = PurePosixPath(member.name)
             folder = str(path.parent)
             record = path.name in RECORDS and folder == top
-            if path.suffix not in SUFFIXES or not (record or folder == place):
+            if path.suffix not in SUFFIXES or not (record or folder in (place, f"{place}/{GRADIENTS}")):
                 continue
             stream = archive.extractfile(member) if member.isfile() else None
             try:
@@ -209,7 +211,8 @@ def _swapped(project: Project, path: str, file: str, name: str) -> Side:
     side = folder(beside, beside.parent.parent, name) if own else folder(project.spec, project.root, name)
     texts = dict(side.texts)
     known = next((key for key in texts if PurePosixPath(key).name == stem), None)
-    key = known or f"{project.spec.relative_to(project.root).as_posix()}/{stem}"
+    inner = f"{GRADIENTS}/" if PurePosixPath(path).parent.name == GRADIENTS else ""
+    key = known or f"{project.spec.relative_to(project.root).as_posix()}/{inner}{stem}"
     texts.pop(key, None)
     if Path(file) != Path("/dev/null"):
         try:

@@ -38,7 +38,7 @@ def measured(project: Project, review: Review, say: Callable[[str], None] = _sil
     `say` receives progress messages, because this takes seconds to minutes.
     """
     changed = review.impact.observed.kernels
-    olds, news = ({op.op: op for op in library.ops} for library in review.libraries)
+    olds, news = ({op.op: op for op in library.every} for library in review.libraries)
     found: dict[str, Value] = {}
     jobs = [
         (base, isa, wanted)

@@ -139,7 +139,7 @@ def _wanted(rule: Rule) -> Sequence[Sequence[str]]:
 
 def _sides(libraries: tuple[Library, Library], finding: Finding) -> Iterator[tuple[Sides, Sequence[Any]]]:
     """Every operation of a finding: before, after, and with its edits alone."""
-    olds, news = ({op.op: op for op in library.ops} for library in libraries)
+    olds, news = ({op.op: op for op in library.every} for library in libraries)
     for name in finding.ops:
         edits = [edit for edit in finding.edits if edit.op == name]
         was = next((edit.was for edit in edits if edit.rule == "op-renamed" and edit.now == name), name)
@@ -162,9 +162,9 @@ def called(project: Project, base: Side, head: Side, call: CallText) -> Witness:
     libraries = (base.library(), head.library())
     if sum(math.prod(tensor.shape) for given in call.tensors.values() for tensor in given.parts) > LARGEST:
         raise UsageError(f"the call's tensors have more than {LARGEST} elements")
-    ops = [next((op for op in library.ops if op.function == call.function), None) for library in libraries]
+    ops = [next((op for op in library.every if op.function == call.function), None) for library in libraries]
     if not any(ops):
-        known = sorted({op.function for library in libraries for op in library.ops})
+        known = sorted({op.function for library in libraries for op in library.every})
         raise UsageError(f"neither side has an operation {call.function!r}{suggestion(call.function, known)}")
     case = Case(Sides(ops[0], ops[1], None), call)
     return _witnesses([case], command_of(base.name, head.name), _executed(project, libraries, [case]))[id(case)]
