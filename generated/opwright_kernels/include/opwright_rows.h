@@ -108,6 +108,27 @@ static inline void opwright_phase(const opwright_team *team, void (*work)(void *
     }
 }
 
+// n cells of `size` bytes around an axis of so many, from a place that may lie outside, as a contiguous row.
+static inline const void *opwright_wrapped(const void *from, int64_t place, int64_t extent, int64_t step, int64_t n, void *room, int64_t size)
+{
+    int64_t at = opwright_modulo(place, extent);
+    const char *const cells = from;
+    if (step == 1 && at + n <= extent) {
+        return cells + at * size;
+    }
+    for (int64_t i = 0, count; i < n; i += count, at = 0) {
+        char *const to = (char *)room + i * size;
+        count = opwright_min(extent - at, n - i);
+        for (int64_t j = 0; step != 1 && j < count; ++j) {
+            memcpy(to + j * size, cells + (at + j) * step * size, (size_t)size);
+        }
+        if (step == 1) {
+            memcpy(to, cells + at * size, (size_t)(count * size));
+        }
+    }
+    return room;
+}
+
 // f32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 static inline const float *opwright_row_f32(const float *from, int64_t step, int64_t n, float *room)
