@@ -32,7 +32,7 @@
 static inline int64_t opwright_floor_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_floor_div(a, b); }
 static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
-#define OPWRIGHT_ROOM 512 // cells of a row that is made apart
+#define OPWRIGHT_ROOM 512 // cells of the buffer of a row
 
 // Bytes from which on outputs are stored past the caches. One thread of an AMD Zen 4 with 32 MB of L3, gcc 12.2, f32:
 // max(x, 0) of 8M cells takes 0.74 of its time, a sum of two such arrays 0.78; of outputs that begin within a cache
@@ -48,14 +48,14 @@ static inline int opwright_streams(int64_t bytes)
 
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts,
 // and where cells of 4 bytes would be stored past the caches, to an output that begins at a cache line.
-static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most, const void *output)
+static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t maximum, const void *output)
 {
     if (along < 64) {
         return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
     }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
     const int past = opwright_streams(4 * along * others) && (uintptr_t)output % 64 == 0;
-    const int64_t room = past ? opwright_min(most, OPWRIGHT_ROOM) : most;
+    const int64_t room = past ? opwright_min(maximum, OPWRIGHT_ROOM) : maximum;
     const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, room), 64)), 1);
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }
@@ -131,7 +131,7 @@ static inline const void *opwright_wrapped(const void *from, int64_t place, int6
 
 // f32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const float *opwright_gathered_f32(const float *restrict from, int64_t step, int64_t n, float *restrict room)
+OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from, int64_t step, int64_t n, float *restrict room)
 {
     if (step == 0 && n > 0) {
         const float cell = *from;
@@ -175,7 +175,7 @@ static inline float *opwright_place_f32(float *at, int64_t step, int64_t n, int6
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_f32(const float *restrict row, float *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f32(const float *restrict row, float *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -281,7 +281,7 @@ static inline int opwright_moved_f32(float *to, const float *from, int64_t rank,
 
 // bf16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const opwright_bf16 *opwright_gathered_bf16(const opwright_bf16 *restrict from, int64_t step, int64_t n, opwright_bf16 *restrict room)
+OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf16 *restrict from, int64_t step, int64_t n, opwright_bf16 *restrict room)
 {
     if (step == 0 && n > 0) {
         const opwright_bf16 cell = *from;
@@ -325,7 +325,7 @@ static inline opwright_bf16 *opwright_place_bf16(opwright_bf16 *at, int64_t step
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_bf16(const opwright_bf16 *restrict row, opwright_bf16 *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_bf16(const opwright_bf16 *restrict row, opwright_bf16 *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -431,7 +431,7 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
 
 // f16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const opwright_f16 *opwright_gathered_f16(const opwright_f16 *restrict from, int64_t step, int64_t n, opwright_f16 *restrict room)
+OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *restrict from, int64_t step, int64_t n, opwright_f16 *restrict room)
 {
     if (step == 0 && n > 0) {
         const opwright_f16 cell = *from;
@@ -475,7 +475,7 @@ static inline opwright_f16 *opwright_place_f16(opwright_f16 *at, int64_t step, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_f16(const opwright_f16 *restrict row, opwright_f16 *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f16(const opwright_f16 *restrict row, opwright_f16 *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -581,7 +581,7 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
 
 // s32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const int32_t *opwright_gathered_s32(const int32_t *restrict from, int64_t step, int64_t n, int32_t *restrict room)
+OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict from, int64_t step, int64_t n, int32_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const int32_t cell = *from;
@@ -625,7 +625,7 @@ static inline int32_t *opwright_place_s32(int32_t *at, int64_t step, int64_t n, 
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_s32(const int32_t *restrict row, int32_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s32(const int32_t *restrict row, int32_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -731,7 +731,7 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
 
 // f64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const double *opwright_gathered_f64(const double *restrict from, int64_t step, int64_t n, double *restrict room)
+OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict from, int64_t step, int64_t n, double *restrict room)
 {
     if (step == 0 && n > 0) {
         const double cell = *from;
@@ -775,7 +775,7 @@ static inline double *opwright_place_f64(double *at, int64_t step, int64_t n, in
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_f64(const double *restrict row, double *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f64(const double *restrict row, double *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -881,7 +881,7 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
 
 // s8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const int8_t *opwright_gathered_s8(const int8_t *restrict from, int64_t step, int64_t n, int8_t *restrict room)
+OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from, int64_t step, int64_t n, int8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const int8_t cell = *from;
@@ -925,7 +925,7 @@ static inline int8_t *opwright_place_s8(int8_t *at, int64_t step, int64_t n, int
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_s8(const int8_t *restrict row, int8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s8(const int8_t *restrict row, int8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1031,7 +1031,7 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
 
 // u8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_u8(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1075,7 +1075,7 @@ static inline uint8_t *opwright_place_u8(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_u8(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u8(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1181,7 +1181,7 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
 
 // boolean: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_boolean(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1225,7 +1225,7 @@ static inline uint8_t *opwright_place_boolean(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_boolean(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_boolean(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1331,7 +1331,7 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
 
 // f8_e4m3: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1375,7 +1375,7 @@ static inline uint8_t *opwright_place_f8_e4m3(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_f8_e4m3(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f8_e4m3(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1481,7 +1481,7 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
 
 // f8_e5m2: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1525,7 +1525,7 @@ static inline uint8_t *opwright_place_f8_e5m2(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_f8_e5m2(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f8_e5m2(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1631,7 +1631,7 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
 
 // s4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_s4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1675,7 +1675,7 @@ static inline uint8_t *opwright_place_s4(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_s4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1781,7 +1781,7 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
 
 // u4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint8_t *opwright_gathered_u4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
@@ -1825,7 +1825,7 @@ static inline uint8_t *opwright_place_u4(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_u4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -1931,7 +1931,7 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
 
 // s64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const int64_t *opwright_gathered_s64(const int64_t *restrict from, int64_t step, int64_t n, int64_t *restrict room)
+OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict from, int64_t step, int64_t n, int64_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const int64_t cell = *from;
@@ -1975,7 +1975,7 @@ static inline int64_t *opwright_place_s64(int64_t *at, int64_t step, int64_t n, 
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_s64(const int64_t *restrict row, int64_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s64(const int64_t *restrict row, int64_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
@@ -2081,7 +2081,7 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
 
 // u64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-OPWRIGHT_APART const uint64_t *opwright_gathered_u64(const uint64_t *restrict from, int64_t step, int64_t n, uint64_t *restrict room)
+OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict from, int64_t step, int64_t n, uint64_t *restrict room)
 {
     if (step == 0 && n > 0) {
         const uint64_t cell = *from;
@@ -2125,7 +2125,7 @@ static inline uint64_t *opwright_place_u64(uint64_t *at, int64_t step, int64_t n
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-OPWRIGHT_APART void opwright_scattered_u64(const uint64_t *restrict row, uint64_t *restrict to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u64(const uint64_t *restrict row, uint64_t *restrict to, int64_t step, int64_t n)
 {
     if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
