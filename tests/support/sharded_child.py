@@ -172,6 +172,7 @@ def by_gradients(mesh: Any) -> None:
         (through, "multiply", [ints(4, 8), ints(4, 8)], {}, 0),  # gradients that were derived
         (through, "reduce_sum", [ints(4, 8)], {"axes": [1]}, 0),
         (through, "exp", [ints(4, 8) / 4], {}, 1),
+        (through, "mat_mul", [ints(4, 8), ints(8, 5)], {}, 0),
     ]
     for called, function, inputs, said, at in cases:
         alone = [one.clone().requires_grad_() for one in inputs]
