@@ -36,8 +36,9 @@ def on_files(files: Files, config: Any) -> Files:
 def pages() -> Iterator[tuple[str, str]]:
     """The made pages: their paths on the site, and their texts."""
     for page in sorted((PACKAGE / "docs").glob("*.md")):
-        # Blocks in a list are indented by 3 there, as GitHub has it; Python's Markdown wants 4.
+        # Blocks in a list are indented by 3 there, as GitHub has it; Python's Markdown wants 4, and a free line behind.
         text = re.sub(r"^ {3}(?! )", "    ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        text = re.sub(r"^    ```\n(?=.)", "    ```\n\n", text, flags=re.MULTILINE)
         yield f"reference/{page.name}", text
     yield "bench/RESULTS.md", (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
     ops = load(ROOT / "spec" / "onednn_graph", ROOT).ops
@@ -61,6 +62,8 @@ def sharding() -> str:
     said: dict[str, Any] = json.loads((PACKAGE / "SHARDING.json").read_text(encoding="utf-8"))
     rows = []
     for function, table in sorted(said.items()):
+        if not (PACKAGE / "docs" / f"{function}.md").exists():  # a derived gradient has no page
+            continue
         kinds: dict[str, list[str]] = {}
         for split in table["splits"]:
             kinds.setdefault(split["kind"], []).append(f"`{split['size']}`")

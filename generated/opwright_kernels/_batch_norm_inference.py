@@ -124,7 +124,11 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
+        between={
+            "scale": (-1, (C,)),
+        },
         terms=rules.sum_((
+            C,
             N * C * rules.prod(x_ for x_ in X),
         )),
     )
@@ -158,6 +162,7 @@ OPERATION = StepOperation(
         ArrayInfo("mean", "input", {"C": ""}),
         ArrayInfo("variance", "input", {"C": ""}),
         ArrayInfo("dst", "output", {"N": "", "C": "", "X": "X"}),
+        ArrayInfo("scale", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -175,25 +180,21 @@ OPERATION = StepOperation(
         Field("dst_N", "stride", "dst", "N", 0, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_X", "stride", "dst", "X", 64, 0),
-        Field("lanes_", "lanes", "", "", 1, 0),
+        Field("scale_at", "at", "scale", "", 0, 0),
+        Field("lanes_", "lanes", "", "", 2, 0),
     ),
     outputs=("dst",),
     phases=(
+        (Lanes("c", True, (("gamma", "C"), ("variance", "C"), )), ),
         (
             Lanes("x", True, (("dst", "X"), ("src", "X"), )),
-            Lanes(
-                "c",
-                True,
-                (("dst", "C"), ("gamma", "C"), ("src", "C"), ("mean", "C"), ("variance", "C"), ("beta", "C"), ),
-            ),
+            Lanes("c", True, (("dst", "C"), ("src", "C"), ("mean", "C"), ("beta", "C"), )),
         ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
     roles=(
-        (
-            "dst[n, c, x] = gamma[c] * (src[n, c, x] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]",
-            {"n": "columns", "c": "batch", "x": "columns"},
-        ),
+        ("scale[c] = gamma[c] / sqrt(variance[c] + epsilon)", {"c": "batch"}),
+        ("dst[n, c, x] = (src[n, c, x] - mean[c]) * scale[c] + beta[c]", {"n": "rows", "c": "batch", "x": "rows"}),
     ),
     in_place={"dst": ("src",)},
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},

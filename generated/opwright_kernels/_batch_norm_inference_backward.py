@@ -135,11 +135,10 @@ def resolve(
             "diff_variance": Output(diff_variance_shape_, diff_variance_at_),
         },
         between={
-            "sqrt_of_variance": (-1, (C,)),
-            "diff_gamma_sum_": (1, (0, 4096)),
-            "diff_beta_sum_": (1, (0, 4096)),
-            "diff_mean_sum_": (1, (0, 4096)),
-            "diff_variance_sum_": (1, (0, 4096)),
+            "scale": (0, (4096, 0)),
+            "diff_scale": (0, (4096, 0)),
+            "diff_beta_sum_": (0, (4096, 0)),
+            "diff_mean_sum_": (0, (4096, 0)),
         },
         terms=rules.sum_((
             C,
@@ -180,11 +179,10 @@ OPERATION = StepOperation(
         ArrayInfo("diff_beta", "output", {"C": ""}),
         ArrayInfo("diff_mean", "output", {"C": ""}),
         ArrayInfo("diff_variance", "output", {"C": ""}),
-        ArrayInfo("sqrt_of_variance", "between", {}),
-        ArrayInfo("diff_gamma_sum_", "between", {}),
+        ArrayInfo("scale", "between", {}),
+        ArrayInfo("diff_scale", "between", {}),
         ArrayInfo("diff_beta_sum_", "between", {}),
         ArrayInfo("diff_mean_sum_", "between", {}),
-        ArrayInfo("diff_variance_sum_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -208,61 +206,48 @@ OPERATION = StepOperation(
         Field("diff_beta_C", "stride", "diff_beta", "C", 0, 0),
         Field("diff_mean_C", "stride", "diff_mean", "C", 0, 0),
         Field("diff_variance_C", "stride", "diff_variance", "C", 0, 0),
-        Field("sqrt_of_variance_at", "at", "sqrt_of_variance", "", 0, 0),
-        Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
+        Field("scale_at", "at", "scale", "", 0, 0),
+        Field("diff_scale_at", "at", "diff_scale", "", 0, 0),
         Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
         Field("diff_mean_sum__at", "at", "diff_mean_sum_", "", 0, 0),
-        Field("diff_variance_sum__at", "at", "diff_variance_sum_", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 2, 0),
+        Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta", "diff_mean", "diff_variance"),
     phases=(
-        (Lanes("c", True, (("variance", "C"), )), ),
         (
-            Lanes("x", False, (("diff_src", "X"), ("diff_dst", "X"), ("src", "X"), ), terms=15),
             Lanes(
                 "c",
                 True,
                 (
-                    ("diff_src", "C"),
-                    ("diff_dst", "C"),
                     ("gamma", "C"),
+                    ("variance", "C"),
+                    ("diff_dst", "C"),
                     ("src", "C"),
                     ("mean", "C"),
-                    ("variance", "C"),
+                    ("diff_src", "C"),
                     ("diff_gamma", "C"),
+                    ("diff_variance", "C"),
                     ("diff_beta", "C"),
                     ("diff_mean", "C"),
-                    ("diff_variance", "C"),
                 ),
-                terms=19,
+                terms=17,
             ),
+            Lanes("x", False, (("diff_dst", "X"), ("src", "X"), ("diff_src", "X"), ), terms=12),
         ),
     ),
     accumulate=("float32", "float32"),
     roles=(
-        ("sqrt_of_variance[c] = sqrt(variance[c] + epsilon)", {"c": "batch"}),
+        ("scale[c] = gamma[c] / sqrt(variance[c] + epsilon)", {"c": "batch"}),
         (
-            "diff_src[n, c, x] = diff_dst[n, c, x] * gamma[c] / sqrt_of_variance[c]",
-            {"n": "rows", "c": "batch", "x": "rows"},
-        ),
-        (
-            "diff_gamma[c] += diff_dst[n, c, x] * (src[n, c, x] - mean[c]) / sqrt_of_variance[c]",
+            "diff_scale[c] += diff_dst[n, c, x] * (src[n, c, x] - mean[c])",
             {"n": "reduced", "c": "batch", "x": "reduced"},
         ),
+        ("diff_src[n, c, x] = diff_dst[n, c, x] * scale[c]", {"n": "rows", "c": "batch", "x": "rows"}),
+        ("diff_gamma[c] = diff_scale[c] / sqrt(variance[c] + epsilon)", {"c": "batch"}),
         ("diff_beta[c] += diff_dst[n, c, x]", {"n": "reduced", "c": "batch", "x": "reduced"}),
-        (
-            "diff_mean[c] += -diff_dst[n, c, x] * gamma[c] / sqrt_of_variance[c]",
-            {"n": "reduced", "c": "batch", "x": "reduced"},
-        ),
-        (
-            (
-                "diff_variance[c] += -0.5 * diff_dst[n, c, x] * gamma[c] * (src[n, c, x] - mean[c]) / ((variance[c] + "
-                "epsilon) * sqrt_of_variance[c])"
-            ),
-            {"n": "reduced", "c": "batch", "x": "reduced"},
-        ),
+        ("diff_mean[c] += -diff_dst[n, c, x] * scale[c]", {"n": "reduced", "c": "batch", "x": "reduced"}),
+        ("diff_variance[c] = -0.5 * diff_scale[c] * scale[c] / (variance[c] + epsilon)", {"c": "batch"}),
     ),
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
     relations=(
@@ -284,7 +269,7 @@ def batch_norm_inference_backward(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any:
-    """The gradient of BatchNormInference in its src, gamma, beta, mean and variance.
+    """The gradient of BatchNormInference with respect to its src, gamma, beta, mean and variance.
 
     Inputs:
         src: The numbers. Shape: (N, C, X) as NCX or (N, X, C) as NXC.

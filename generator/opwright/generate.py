@@ -47,14 +47,14 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
         if problems := [*lowerable.problems(op)] or [*_disagreement(op), *_astray(op, library)]:
             return _Made(problems)
         texts = render.texts(render.of_op(op, library), env)
-        return _Made(texts=texts, record=render.record(op), splits=split_prose.entry(op) if op in library.ops else "")
+        return _Made(texts=texts, record=render.record(op), splits=split_prose.entry(op))
 
     render.compile_templates(env, library)
     shared, *each = parallel.each(made, (None, *ops))
     if problems := [problem for found in each for problem in found.problems]:
         raise SpecInvalid(problems)
     files = dict(sorted((path, text) for found in (shared, *each) for path, text in found.texts.items()))
-    files[render.SPLITS] = split_prose.as_json({op.function: e.splits for op, e in zip(library.ops, each)})
+    files[render.SPLITS] = split_prose.as_json({op.function: e.splits for op, e in zip(ops, each)})
     records = {op.op: found.record for op, found in zip(ops, each, strict=True) if found.record}
     files[MANIFEST] = render.manifest(files, records, project.templates, GENERATOR)
     return library, files

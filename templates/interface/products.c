@@ -179,16 +179,16 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
 // Whether elements of different products are contiguous in the output, which loops vectorise.
 static bool beside(const shape *made)
 {
-    bool near = false, apart = true;
+    bool near = false, separate = true;
     const walk *const both[] = {&made->rows, &made->columns};
     for (int64_t n = 0; n < made->batches.count; ++n) {
         const walk *const one = &made->batches.at[n];
         near = near || (llabs(one->step[OUT]) == 1 && one->extent >= 64 && one->step[LEFT] != 0 && one->step[RIGHT] != 0);
     }
     for (int n = 0; n < 2; ++n) {
-        apart = apart && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);
+        separate = separate && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);
     }
-    return near && apart && made->terms.extent < 8;
+    return near && separate && made->terms.extent < 8;
 }
 
 // The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none.

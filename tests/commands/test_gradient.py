@@ -51,6 +51,23 @@ def test_what_it_writes_is_checked_and_generated(folder: Path, capsys: pytest.Ca
     assert list((output / "c").glob("soft_max_backward_*.c"))
 
 
+def test_one_in_the_folder_of_gradients_is_written_there_again(folder: Path) -> None:
+    assert run(folder, "SoftMax", "--write") == 0
+    derived = folder / "gradients" / "soft_max_backward.yaml"
+    derived.parent.mkdir()
+    (folder / derived.name).rename(derived)
+    text = derived.read_text(encoding="utf-8")
+    derived.write_text(text.replace("* (diff_dst", "* (2 * diff_dst"), encoding="utf-8")
+    output = folder.parent.parent / "made"
+    assert cli.main(["generate", "--spec", str(folder), "--output", str(output)]) == 3
+    assert run(folder, "--check") == 1
+    assert run(folder, "SoftMax", "--write") == 0
+    assert derived.read_text(encoding="utf-8") == text
+    assert not (folder / derived.name).exists()
+    assert run(folder, "--check") == 0
+    assert cli.main(["generate", "--spec", str(folder), "--output", str(output)]) == 0
+
+
 def test_a_gradient_that_a_person_wrote_is_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (folder / "soft_max.yaml").read_text(encoding="utf-8").replace("op: SoftMax", "op: SoftMaxBackward")
     (folder / "soft_max_backward.yaml").write_text(text, encoding="utf-8")

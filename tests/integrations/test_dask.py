@@ -173,6 +173,6 @@ def test_the_block_of_the_guide_runs_as_written(capsys: pytest.CaptureFixture[st
 
 
 def test_every_operation_has_a_function_on_dask_arrays():
-    assert set(od.__all__) == set(ok.operations()) == _sharding.tables().keys()
+    assert set(od.__all__) == set(ok.operations()) <= _sharding.tables().keys()
     assert od.relu.__name__ == "relu"
     assert not hasattr(od, "no_operation")

@@ -26,7 +26,7 @@ REASONS = {
     "to is ": "conversions to types that TypeCast does not have",
     "dtype is ": "conversions to types that Quantize does not have, or from scales that Dequantize does not have",
     "block_size": "quantisation by blocks",
-    "ceil_mode is 1": "the last window may begin in the padding, which ONNX leaves out",
+    "ceil_mode is 1": "padding that counts, which ends before the last window does",
     "mat_mul refuses it by its rule bias-rank": "a Gemm's C that is no row",
     "alpha is ": "a Gemm that scales",
     "beta is ": "a Gemm that scales",

@@ -72,6 +72,8 @@ def test_the_site_has_every_page_and_every_table(site: Path) -> None:
     assert "soft_max" in (site / "search/search_index.json").read_text(encoding="utf-8")
     formulas = (site / "reference/soft_max.html").read_text(encoding="utf-8")
     assert formulas.count("<math") >= 5
+    assert formulas.count("<p>where mode is") == 4
+    assert not re.search(r"<p>\d+\. ", formulas), "the number of a step is text, not that of a list"
     assert "\\mathrm" not in re.sub(r'title="[^"]*"', "", formulas)
 
 
@@ -83,14 +85,19 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.skipif(browser.executable() is None, reason="Chromium is not installed")
-def test_pages_fit_narrow_and_wide_windows(site: Path) -> None:
+def test_pages_fit_narrow_and_wide_windows_and_their_tables_are_sorted_by_a_click(site: Path) -> None:
     shown = []
     for page in ("site/index", "site/compare", "reference/soft_max", "tables/sharding"):
         text = (site / f"{page}.html").read_text(encoding="utf-8")
         text = text.replace("<head>", f'<head><base href="{(site / page).parent.as_uri()}/">')
         shown += [(page, text, width) for width in (360, 1200)]
-    script = "return [frame.documentElement.scrollWidth, frame.body.innerText.length]"
+    script = """
+    const head = frame.querySelector("article thead th"), sizes = [frame.documentElement.scrollWidth, frame.body.innerText.length];
+    for (let clicks = 0; head && clicks < 2; clicks++) head.click();
+    return [...sizes, head ? frame.querySelector("article tbody tr").innerText : ""];
+    """
     found = browser.measured_all([(text, width) for _, text, width in shown], script)
-    for (page, _, width), (across, characters) in zip(shown, found, strict=True):
+    for (page, _, width), (across, characters, first) in zip(shown, found, strict=True):
         assert across <= width, page
         assert characters > 500, page
+        assert page != "tables/sharding" or first.startswith("type_cast")  # the last name comes first

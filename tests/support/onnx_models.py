@@ -6,7 +6,7 @@ In: a random generator. Out: models and inputs, judged by ONNX's reference evalu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -142,7 +142,9 @@ def pool(random: Rng) -> Drawn:
         if kind == "MaxPool" and random.random() < 0.4:
             said["dilations"] = [int(d) for d in random.integers(1, 3, rank)]
             said.pop("pads", None)
-    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], 18), [x]
+        if random.random() < 0.4 and not said.get("count_include_pad"):
+            said["ceil_mode"] = 1
+    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], 22), [x]
 
 
 def product(random: Rng) -> Drawn:
@@ -197,11 +199,16 @@ def moved(random: Rng) -> Drawn:
         inputs, constants = [x, np.array(-0.5, np.float32), np.array(0.5, np.float32)], 2
     if kind == "Resize":
         said = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        if random.random() < 0.5:
-            said = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-        scale = int(random.integers(2, 5))
+        scales = random.integers(1, 6, 2).astype(np.float32)
+        if random.random() < 0.6:
+            said = {
+                "mode": "linear",
+                "coordinate_transformation_mode": str(random.choice(["half_pixel", "align_corners"])),
+            }
+            scales = random.integers(1, 9, 2).astype(np.float32) / np.array(x.shape[2:], np.float32)
+            scales = np.where(scales * np.array(x.shape[2:], np.float64) % 1 < 0.5, scales, np.float32(2))
         node = helper.make_node(kind, ["x", "", "scales"], ["y"], **said)
-        return model_of(node, [x, np.array([1, 1, scale, scale], np.float32)], 18, 1), [x]
+        return model_of(node, [x, np.array([1, 1, *scales], np.float32)], 18, 1), [x]
     if kind == "PRelu":
         inputs = [x, real(random, x.shape[1], 1, 1)]
     if kind == "Pow":
@@ -251,6 +258,50 @@ def mutated(random: Rng, data: bytes) -> bytes:
             case _:
                 found[at:at] = found[at : at + int(random.integers(1, 20))]
     return bytes(found)
+
+
+def reworded(random: Rng, data: bytes) -> bytes:
+    """Some fields of a model with other values of their own types, or without any."""
+    model = onnx.ModelProto.FromString(data)
+    for _ in range(int(random.integers(1, 4))):
+        fields = list(_fields(model))
+        message, field = fields[int(random.integers(0, len(fields)))]
+        value = getattr(message, field.name)
+        if random.random() < 0.2:
+            message.ClearField(field.name)
+        elif field.message_type:
+            if field.is_repeated:
+                value.add().CopyFrom(value[int(random.integers(0, len(value)))])
+            else:
+                value.Clear()
+        elif field.is_repeated:
+            value[int(random.integers(0, len(value)))] = _other(random, field, value[0])
+        else:
+            setattr(message, field.name, _other(random, field, value))
+    return model.SerializeToString()
+
+
+def _fields(message: Any) -> Iterator[tuple[Any, Any]]:
+    """Every field that is set in a message and those inside, each with its message."""
+    for field, value in message.ListFields():
+        yield message, field
+        if field.message_type:
+            for inner in value if field.is_repeated else [value]:
+                yield from _fields(inner)
+
+
+def _other(random: Rng, field: Any, value: Any) -> Any:
+    """Another value of the type of a field."""
+    if field.enum_type:
+        return int(random.choice(list(field.enum_type.values_by_number)))
+    if isinstance(value, str):
+        return str(random.choice(["", "x", "y", "Conv", "kernel_shape", "ai.onnx.ml", value + "'"]))
+    if isinstance(value, bytes):
+        return value[: len(value) // 2] if random.random() < 0.5 else random.bytes(4)
+    if isinstance(value, float):
+        return float(random.choice([0.0, -1.0, math.nan, math.inf]))
+    far = 2**50 if field.type == field.TYPE_INT64 else 2**31 - 1  # no machine has so much memory
+    return int(random.choice([-far, -1, 0, 1, 2, 7, far]))
 
 
 def near(found: np.ndarray, wanted: np.ndarray) -> bool:

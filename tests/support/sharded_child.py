@@ -169,6 +169,9 @@ def by_gradients(mesh: Any) -> None:
         (distributed.call, "reduce_mean", [ints(2, 7)], {"axes": [1]}, 1),
         (through, "convolution", [image, taps, bias], CONVOLVED, 0),
         (through, "relu", [ints(4, 8)], {}, 0),
+        (through, "multiply", [ints(4, 8), ints(4, 8)], {}, 0),  # gradients that were derived
+        (through, "reduce_sum", [ints(4, 8)], {"axes": [1]}, 0),
+        (through, "exp", [ints(4, 8) / 4], {}, 1),
     ]
     for called, function, inputs, said, at in cases:
         alone = [one.clone().requires_grad_() for one in inputs]

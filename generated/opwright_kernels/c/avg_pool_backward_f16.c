@@ -136,75 +136,83 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        if (exclude_pad_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
-                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
-                        const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / cells_row_[i_];
-                        }
-                    }
-                }
-            }
-        }
-        if (exclude_pad_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
-                        float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
-                        }
-                    }
-                }
-            }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
-                                float diff_src_sum__room_[512];
-                                float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_));
-                                float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
-                                const float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += share_row_[i_];
-                                }
-                                opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            if (exclude_pad_word_ == 1) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
+                            const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
+                            float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                            opwright_f16 diff_dst_room_[512];
+                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                            const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / cells_row_[i_];
                             }
                         }
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_f16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+            if (exclude_pad_word_ == 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
+                            const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
+                            float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                            opwright_f16 diff_dst_room_[512];
+                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                            }
+                        }
+                    }
                 }
+            }
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                    }
+                }
+            }
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                    float diff_src_sum__room_[512];
+                                    float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_));
+                                    float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
+                                    const float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_src_sum__row_[i_] += share_row_[i_];
+                                    }
+                                    opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_f16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+                    }
+                }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }
@@ -376,55 +384,63 @@ static void avg_pool_backward_f16_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t block_ = 512;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        if (exclude_pad_word_ == 1) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            if (exclude_pad_word_ == 1) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                        }
                     }
                 }
             }
-        }
-        if (exclude_pad_word_ == 0) {
-            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                        share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / (float)(K_d_ * K_h_ * K_w_);
+            if (exclude_pad_word_ == 0) {
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_from_f16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) / (float)(K_d_ * K_h_ * K_w_);
+                        }
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                    }
                 }
             }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
-                                diff_src_sum_[o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_)] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t k_d_ = opwright_max(0, PB_d_ - o_d_ * S_d_); k_d_ < opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, PB_h_ - o_h_ * S_h_); k_h_ < opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
+                                    diff_src_sum_[o_w_ * S_w_ + k_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ - PB_d_) * (I_h_ * I_w_)] += share[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                                }
                             }
                         }
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                    opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_);
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
+                        opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_);
+                    }
                 }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }

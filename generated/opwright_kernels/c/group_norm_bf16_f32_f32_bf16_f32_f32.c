@@ -62,95 +62,103 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * G;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t g = task_ % G;
-        const int64_t n = task_ / G;
-        float total = 0.0f;
-        float mean_sum_ = 0.0f;
-        float spread = 0.0f;
-        float variance_sum_ = 0.0f;
-        float shared_0_ = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t k = 0; k < k_end_0_; ++k) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; x += block_) {
-                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
+    if (first_task_ < end_task_) {
+        int64_t g = first_task_ % G;
+        int64_t n = first_task_ / G;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            float total = 0.0f;
+            float mean_sum_ = 0.0f;
+            float spread = 0.0f;
+            float variance_sum_ = 0.0f;
+            float shared_0_ = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
-                    }
                 }
             }
-        }
-        total += opwright_sum_of_f32(sums_0_);
-        mean_sum_ = total / ((float)C / (float)G * (float)X_cells_);
-        float sums_1_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_1_[j_] = 0.0f;
-        }
-        for (int64_t k = 0; k < k_end_0_; ++k) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; x += block_) {
-                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                    const float same_0_ = mean_sum_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+            total += opwright_sum_of_f32(sums_0_);
+            mean_sum_ = total / ((float)C / (float)G * (float)X_cells_);
+            float sums_1_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_1_[j_] = 0.0f;
+            }
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const float same_0_ = mean_sum_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                }
+            }
+            spread += opwright_sum_of_f32(sums_1_);
+            variance_sum_ = spread / ((float)C / (float)G * (float)X_cells_);
+            shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                        opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                        const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        const float same_1_ = mean_sum_;
+                        const float same_2_ = shared_0_;
+                        const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                     }
                 }
             }
-        }
-        spread += opwright_sum_of_f32(sums_1_);
-        variance_sum_ = spread / ((float)C / (float)G * (float)X_cells_);
-        shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
-        for (int64_t k = 0; k < k_end_0_; ++k) {
-            for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; x += block_) {
-                    const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                    opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
-                    const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                    const float same_1_ = mean_sum_;
-                    const float same_2_ = shared_0_;
-                    const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
-                }
+            if (!mean_absent_) {
+                mean[n * mean_N + g * mean_G] = mean_sum_;
             }
-        }
-        if (!mean_absent_) {
-            mean[n * mean_N + g * mean_G] = mean_sum_;
-        }
-        if (!variance_absent_) {
-            variance[n * variance_N + g * variance_G] = variance_sum_;
+            if (!variance_absent_) {
+                variance[n * variance_N + g * variance_G] = variance_sum_;
+            }
+            g += 1;
+            if (g == G) {
+                g = 0;
+                n += 1;
+            }
         }
     }
 }

@@ -154,26 +154,29 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                    }
                 }
             }
-        }
-        if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                                        }
                                     }
                                 }
                             }
@@ -181,23 +184,28 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
                     }
                 }
             }
-        }
-        if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+            if (mode_word_ == 0) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                            }
                         }
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_bf16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_bf16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+                    }
                 }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }
@@ -368,26 +376,29 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
     const int64_t C = sizes_->C;
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
+                    }
                 }
             }
-        }
-        if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
+                                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                                        }
                                     }
                                 }
                             }
@@ -395,31 +406,36 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
                     }
                 }
             }
-        }
-        if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+            if (mode_word_ == 0) {
+                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
+                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                            }
                         }
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    opwright_bf16 diff_src_room_[512];
-                    opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                        opwright_bf16 diff_src_room_[512];
+                        opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+                        }
+                        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                     }
-                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                 }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }

@@ -367,84 +367,92 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
-                }
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
-                                float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                opwright_bf16 src_room_[512];
-                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], opwright_from_bf16(src_row_[i_]));
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
-                }
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
-                                float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                opwright_bf16 src_room_[512];
-                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
-                                const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                    for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
-                                float diff_src_sum__room_[512];
-                                float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_));
-                                float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
-                                const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
-                                const float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
-                                }
-                                opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
-                            }
-                        }
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_bf16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
+                    }
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                    float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], opwright_from_bf16(src_row_[i_]));
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
+                    }
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                    float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                    const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                    float diff_src_sum__room_[512];
+                                    float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_));
+                                    float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
+                                    const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                    const float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                    }
+                                    opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
+                                }
+                            }
+                        }
+                    }
                 }
+            }
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src[n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_] = opwright_to_bf16(diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)]);
+                    }
+                }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }
@@ -498,59 +506,67 @@ static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 512;
     const int64_t total_ = N * C;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c = task_ % C;
-        const int64_t n = task_ / C;
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
-                }
-            }
-        }
-        for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-            for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
-                            }
-                        }
-                    }
-                    first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
-                            }
-                        }
-                    }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
-                                diff_src_sum_[o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_)] += (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) == first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) : 0.0f;
-                            }
-                        }
+    if (first_task_ < end_task_) {
+        int64_t c = first_task_ % C;
+        int64_t n = first_task_ / C;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        diff_src_sum_[diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_)] = 0.0f;
                     }
                 }
             }
-        }
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
-                    opwright_bf16 diff_src_room_[512];
-                    opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
+                                }
+                            }
+                        }
+                        first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
+                                }
+                            }
+                        }
+                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
+                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                                    diff_src_sum_[o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_)] += (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) == first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) : 0.0f;
+                                }
+                            }
+                        }
                     }
-                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                 }
+            }
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
+                        opwright_bf16 diff_src_room_[512];
+                        opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+                        }
+                        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                    }
+                }
+            }
+            c += 1;
+            if (c == C) {
+                c = 0;
+                n += 1;
             }
         }
     }

@@ -61,119 +61,127 @@ static void minimum_backward_bf16_0_x_p3_(void *context_, int64_t part_)
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
     const int64_t block_ = src_0_X_p3__step_ == 1 && src_1_X_p3__step_ == 1 && diff_dst_X_p3__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t x_p0_ = task_ % X_p0__inner_;
-        const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-        const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-        const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
+    if (first_task_ < end_task_) {
+        int64_t x_p0_ = first_task_ % X_p0__inner_;
+        int64_t x_p0__row_ = first_task_ / X_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
-                                const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
-                                const int64_t whole_ = n_ / 32 * 32;
-                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+            }
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    float sums_0_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = 0.0f;
+                    }
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
+                                    const int64_t whole_ = n_ / 32 * 32;
+                                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                        }
                                     }
-                                }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                    }
                                 }
                             }
                         }
                     }
+                    diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
                 }
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
             }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                float sums_1_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] = 0.0f;
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
                 }
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
-                                const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
-                                const int64_t whole_ = n_ / 32 * 32;
-                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        sums_1_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+            }
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    float sums_1_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_1_[j_] = 0.0f;
+                    }
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
+                                    const int64_t whole_ = n_ / 32 * 32;
+                                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_1_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                        }
                                     }
-                                }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_1_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                        sums_1_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                    }
                                 }
                             }
                         }
                     }
+                    diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_1_);
                 }
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_1_);
             }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
+                }
             }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
+                }
+            }
+            x_p0_ += 1;
+            if (x_p0_ == X_p0__inner_) {
+                x_p0_ = 0;
+                x_p0__row_ += 1;
             }
         }
     }
@@ -217,270 +225,278 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
     const int64_t block_ = src_0_X_p2__step_ == 1 && src_1_X_p2__step_ == 1 && diff_dst_X_p2__step_ == 1 && diff_src_0_X_p2__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t x_p0_ = task_ % X_p0__inner_;
-        const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-        const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-        const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 512 * 512; x_p2_ += 512) {
-                const int64_t n_ = 512;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+    if (first_task_ < end_task_) {
+        int64_t x_p0_ = first_task_ % X_p0__inner_;
+        int64_t x_p0__row_ = first_task_ / X_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+            }
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 512 * 512; x_p2_ += 512) {
+                    const int64_t n_ = 512;
+                    float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                    float tile_[512];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_0_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_0_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t x_p2_ = X_p2__inner_ / 512 * 512; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_0_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_0_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_0_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_0_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
+                    const int64_t n_ = X_p2__inner_ - x_p2_;
+                    float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_0_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_0_sum__row_[i_] += tile_[i_];
+                    }
+                }
+            }
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
+                }
+            }
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    float sums_0_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = 0.0f;
+                    }
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
                             const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
                             const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
                             const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
+                                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                    const int64_t whole_ = n_ / 32 * 32;
+                                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                        }
                                     }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
                                     }
-                                    terms_ = 0;
                                 }
                             }
                         }
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
+                    diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            for (int64_t x_p2_ = X_p2__inner_ / 512 * 512; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
+                    const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
+                    opwright_bf16 diff_src_0_room_[512];
+                    opwright_bf16 * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
+                    opwright_bf16 *restrict diff_src_0_row_ = diff_src_0_X_p2__step_ == 1 ? diff_src_0_first_ : diff_src_0_room_;
+                    const float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_0_row_[i_] = opwright_to_bf16(diff_src_0_sum__row_[i_]);
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
+                    opwright_put_bf16(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
                 }
             }
-            for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
                 }
             }
-            for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
-                const int64_t n_ = X_p2__inner_ - x_p2_;
-                float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_0_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_sum__row_[i_] += tile_[i_];
-                }
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
-                }
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                        const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                        const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                        const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                        for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
-                                const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p2__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                const int64_t whole_ = n_ / 32 * 32;
-                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
-                                    }
-                                }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
-                                }
-                            }
-                        }
-                    }
-                }
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] += opwright_sum_of_f32(sums_0_);
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
-                const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
-                opwright_bf16 diff_src_0_room_[512];
-                opwright_bf16 * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
-                opwright_bf16 *restrict diff_src_0_row_ = diff_src_0_X_p2__step_ == 1 ? diff_src_0_first_ : diff_src_0_room_;
-                const float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_0_row_[i_] = opwright_to_bf16(diff_src_0_sum__row_[i_]);
-                }
-                opwright_put_bf16(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
+            x_p0_ += 1;
+            if (x_p0_ == X_p0__inner_) {
+                x_p0_ = 0;
+                x_p0__row_ += 1;
             }
         }
     }
@@ -524,270 +540,278 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
     const int64_t block_ = src_0_X_p1__step_ == 1 && src_1_X_p1__step_ == 1 && diff_dst_X_p1__step_ == 1 && diff_src_1_X_p1__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t x_p0_ = task_ % X_p0__inner_;
-        const int64_t x_p0__row_ = task_ / X_p0__inner_;
-        const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-        const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-        const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-        const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-        const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
-            }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
+    if (first_task_ < end_task_) {
+        int64_t x_p0_ = first_task_ % X_p0__inner_;
+        int64_t x_p0__row_ = first_task_ / X_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
-                for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                    const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                    for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                        const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                        const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                        const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                        for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
-                                const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                const int64_t whole_ = n_ / 32 * 32;
-                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
-                                    }
-                                }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
-                                }
-                            }
-                        }
+            }
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    float sums_0_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
-            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 512 * 512; x_p1_ += 512) {
-                const int64_t n_ = 512;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                        const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
                             const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
                             const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
                             const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
+                                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
+                                    const int64_t whole_ = n_ / 32 * 32;
+                                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                        }
                                     }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
                                     }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p1_ = X_p1__inner_ / 512 * 512; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
                                 }
                             }
                         }
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
+                    diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                    diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_] = 0.0f;
                 }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
+            }
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 512 * 512; x_p1_ += 512) {
+                    const int64_t n_ = 512;
+                    float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                    float tile_[512];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
                                     }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_1_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
                                     }
-                                    terms_ = 0;
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_1_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
-                const int64_t n_ = X_p1__inner_ - x_p1_;
-                float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                    const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                        for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
-                                opwright_bf16 src_0_room_[512];
-                                const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
-                                opwright_bf16 src_1_room_[512];
-                                const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                                terms_ += 1;
-                                if (terms_ == 128) {
+                for (int64_t x_p1_ = X_p1__inner_ / 512 * 512; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_1_sum__row_[i_] += tile_[i_];
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
                                     }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_1_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
                                     }
-                                    terms_ = 0;
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_1_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_sum__row_[i_] += tile_[i_];
+                for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_1_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_1_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
+                    const int64_t n_ = X_p1__inner_ - x_p1_;
+                    float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                            for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_bf16 src_0_room_[512];
+                                    const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                    opwright_bf16 src_1_room_[512];
+                                    const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p1__step_, n_, src_1_room_);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                    }
+                                    terms_ += 1;
+                                    if (terms_ == 128) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_1_sum__row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_1_sum__row_[i_] += tile_[i_];
+                    }
                 }
             }
-        }
-        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-            const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
-            }
-        }
-        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-            const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
-            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
-                const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
-                opwright_bf16 diff_src_1_room_[512];
-                opwright_bf16 * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
-                opwright_bf16 *restrict diff_src_1_row_ = diff_src_1_X_p1__step_ == 1 ? diff_src_1_first_ : diff_src_1_room_;
-                const float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_1_row_[i_] = opwright_to_bf16(diff_src_1_sum__row_[i_]);
+            for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
                 }
-                opwright_put_bf16(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
+            }
+            for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
+                    const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
+                    opwright_bf16 diff_src_1_room_[512];
+                    opwright_bf16 * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
+                    opwright_bf16 *restrict diff_src_1_row_ = diff_src_1_X_p1__step_ == 1 ? diff_src_1_first_ : diff_src_1_room_;
+                    const float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_1_row_[i_] = opwright_to_bf16(diff_src_1_sum__row_[i_]);
+                    }
+                    opwright_put_bf16(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
+                }
+            }
+            x_p0_ += 1;
+            if (x_p0_ == X_p0__inner_) {
+                x_p0_ = 0;
+                x_p0__row_ += 1;
             }
         }
     }

@@ -60,110 +60,118 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p1__step_ == 1 && diff_dst_C_p1__step_ == 1 && gamma_C_p1__step_ == 1 && diff_src_C_p1__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t b = task_ % B_inner_;
-        const int64_t b_row_ = task_ / B_inner_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-        float total = 0.0f;
-        float total_sum = 0.0f;
-        float diff_total = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+    if (first_task_ < end_task_) {
+        int64_t b = first_task_ % B_inner_;
+        int64_t b_row_ = first_task_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            float total = 0.0f;
+            float total_sum = 0.0f;
+            float diff_total = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
+                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            }
                         }
                     }
                 }
             }
-        }
-        total += opwright_sum_of_f32(sums_0_);
-        float sums_1_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_1_[j_] = 0.0f;
-        }
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
-                        float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
+            total += opwright_sum_of_f32(sums_0_);
+            float sums_1_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_1_[j_] = 0.0f;
+            }
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
+                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
+                            float gamma_room_[512];
+                            const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            }
                         }
                     }
                 }
             }
-        }
-        total_sum += opwright_sum_of_f32(sums_1_);
-        sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
-        diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
-                        float *restrict diff_src_row_ = diff_src_C_p1__step_ == 1 ? diff_src_first_ : diff_src_room_;
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
-                        float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
-                        const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
-                        const float same_1_ = 2.0f * diff_total;
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = diff_dst_row_[i_] * gamma_row_[i_] / same_0_ + same_1_ * src_row_[i_];
+            total_sum += opwright_sum_of_f32(sums_1_);
+            sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
+            diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
+                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
+                            float diff_src_room_[512];
+                            float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
+                            float *restrict diff_src_row_ = diff_src_C_p1__step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
+                            float gamma_room_[512];
+                            const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
+                            const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                            const float same_1_ = 2.0f * diff_total;
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_src_row_[i_] = diff_dst_row_[i_] * gamma_row_[i_] / same_0_ + same_1_ * src_row_[i_];
+                            }
+                            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_p1__step_, n_);
                         }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_p1__step_, n_);
                     }
                 }
+            }
+            b += 1;
+            if (b == B_inner_) {
+                b = 0;
+                b_row_ += 1;
             }
         }
     }
@@ -202,110 +210,118 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && gamma_C_p0__step_ == 1 && diff_src_C_p0__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t b = task_ % B_inner_;
-        const int64_t b_row_ = task_ / B_inner_;
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-        float total = 0.0f;
-        float total_sum = 0.0f;
-        float diff_total = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+    if (first_task_ < end_task_) {
+        int64_t b = first_task_ % B_inner_;
+        int64_t b_row_ = first_task_ / B_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            float total = 0.0f;
+            float total_sum = 0.0f;
+            float diff_total = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
+                        for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            }
                         }
                     }
                 }
             }
-        }
-        total += opwright_sum_of_f32(sums_0_);
-        float sums_1_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_1_[j_] = 0.0f;
-        }
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
-                        float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
+            total += opwright_sum_of_f32(sums_0_);
+            float sums_1_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_1_[j_] = 0.0f;
+            }
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
+                        for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
+                            float gamma_room_[512];
+                            const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            }
                         }
                     }
                 }
             }
-        }
-        total_sum += opwright_sum_of_f32(sums_1_);
-        sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
-        diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
-        for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
-                        float *restrict diff_src_row_ = diff_src_C_p0__step_ == 1 ? diff_src_first_ : diff_src_room_;
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
-                        float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
-                        const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
-                        const float same_1_ = 2.0f * diff_total;
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = diff_dst_row_[i_] * gamma_row_[i_] / same_0_ + same_1_ * src_row_[i_];
+            total_sum += opwright_sum_of_f32(sums_1_);
+            sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
+            diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
+            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
+                        for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
+                            float diff_src_room_[512];
+                            float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
+                            float *restrict diff_src_row_ = diff_src_C_p0__step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
+                            float gamma_room_[512];
+                            const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
+                            const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                            const float same_1_ = 2.0f * diff_total;
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_src_row_[i_] = diff_dst_row_[i_] * gamma_row_[i_] / same_0_ + same_1_ * src_row_[i_];
+                            }
+                            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_p0__step_, n_);
                         }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_p0__step_, n_);
                     }
                 }
+            }
+            b += 1;
+            if (b == B_inner_) {
+                b = 0;
+                b_row_ += 1;
             }
         }
     }
@@ -770,47 +786,55 @@ static void rms_norm_backward_f32_1_c_p1_(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t block_ = diff_dst_C_p1__step_ == 1 && src_C_p1__step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C_p0__rows_ * C_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c_p0_ = task_ % C_p0__inner_;
-        const int64_t c_p0__row_ = task_ / C_p0__inner_;
-        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-        const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
-        float diff_gamma_sum_ = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            for (int64_t b = 0; b < B_inner_; ++b) {
-                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
-                        const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                        const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / same_0_;
+    if (first_task_ < end_task_) {
+        int64_t c_p0_ = first_task_ % C_p0__inner_;
+        int64_t c_p0__row_ = first_task_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
+            float diff_gamma_sum_ = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                for (int64_t b = 0; b < B_inner_; ++b) {
+                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
+                            const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / same_0_;
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                            }
                         }
                     }
                 }
             }
+            diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
+            diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            c_p0_ += 1;
+            if (c_p0_ == C_p0__inner_) {
+                c_p0_ = 0;
+                c_p0__row_ += 1;
+            }
         }
-        diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-        diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
     }
 }
 
@@ -1058,47 +1082,55 @@ static void rms_norm_backward_f32_1_b(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C_p0__rows_ * C_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t c_p0_ = task_ % C_p0__inner_;
-        const int64_t c_p0__row_ = task_ / C_p0__inner_;
-        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-        const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
-        float diff_gamma_sum_ = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
-        for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                    for (int64_t b = 0; b < B_inner_; b += block_) {
-                        const int64_t n_ = opwright_min(block_, B_inner_ - b);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
-                        const float *restrict sqrt_of_total_row_ = sqrt_of_total + (b_row_ * B_inner_ + b);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / sqrt_of_total_row_[i_ + j_];
+    if (first_task_ < end_task_) {
+        int64_t c_p0_ = first_task_ % C_p0__inner_;
+        int64_t c_p0__row_ = first_task_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
+            float diff_gamma_sum_ = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
+                        for (int64_t b = 0; b < B_inner_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, B_inner_ - b);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
+                            const float *restrict sqrt_of_total_row_ = sqrt_of_total + (b_row_ * B_inner_ + b);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / sqrt_of_total_row_[i_ + j_];
+                                }
                             }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                            }
                         }
                     }
                 }
             }
+            diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
+            diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            c_p0_ += 1;
+            if (c_p0_ == C_p0__inner_) {
+                c_p0_ = 0;
+                c_p0__row_ += 1;
+            }
         }
-        diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-        diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
     }
 }
 

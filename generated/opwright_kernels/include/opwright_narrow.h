@@ -24,9 +24,9 @@ static inline float opwright_odd(double value)
     return opwright_float((beyond ? bits - 1u : bits) | 1u);
 }
 
-// A cell with a sign, an exponent and a fraction of the given bits; `most` is the maximum, `beyond` what follows it.
+// A cell with a sign, an exponent and a fraction of the given bits; `maximum` is the largest finite one, `beyond` what follows it.
 static inline uint8_t opwright_narrowed(
-    float value, uint32_t fraction, uint32_t bias, uint32_t most, uint32_t beyond, uint32_t nan)
+    float value, uint32_t fraction, uint32_t bias, uint32_t maximum, uint32_t beyond, uint32_t nan)
 {
     const uint32_t bits = opwright_bits(value);
     const uint32_t sign = bits >> 24 & 0x80u;
@@ -44,7 +44,7 @@ static inline uint8_t opwright_narrowed(
         const uint32_t rounded = magnitude + (1u << (shift - 1u)) - 1u + (magnitude >> shift & 1u);
         cell = (rounded >> shift) - ((127u - bias) << fraction);
     }
-    return (uint8_t)(sign | (cell > most ? beyond : cell));
+    return (uint8_t)(sign | (cell > maximum ? beyond : cell));
 }
 
 static inline uint8_t opwright_to_f8_e4m3(float value) { return opwright_narrowed(value, 3, 7, 0x7e, 0x7f, 0x7f); }

@@ -32,7 +32,7 @@
 static inline int64_t opwright_floor_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_floor_div(a, b); }
 static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
-#define OPWRIGHT_ROOM 512 // cells of a row that is made apart
+#define OPWRIGHT_ROOM 512 // cells of the buffer of a row
 
 // Bytes from which on outputs are stored past the caches. One thread of an AMD Zen 4 with 32 MB of L3, gcc 12.2, f32:
 // max(x, 0) of 8M cells takes 0.74 of its time, a sum of two such arrays 0.78; of outputs that begin within a cache
@@ -48,14 +48,14 @@ static inline int opwright_streams(int64_t bytes)
 
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts,
 // and where cells of 4 bytes would be stored past the caches, to an output that begins at a cache line.
-static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t most, const void *output)
+static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t maximum, const void *output)
 {
     if (along < 64) {
         return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
     }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
     const int past = opwright_streams(4 * along * others) && (uintptr_t)output % 64 == 0;
-    const int64_t room = past ? opwright_min(most, OPWRIGHT_ROOM) : most;
+    const int64_t room = past ? opwright_min(maximum, OPWRIGHT_ROOM) : maximum;
     const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, room), 64)), 1);
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }
@@ -108,13 +108,31 @@ static inline void opwright_phase(const opwright_team *team, void (*work)(void *
     }
 }
 
+// n cells of `size` bytes around an axis of so many, from a place that may lie outside, as a contiguous row.
+static inline const void *opwright_wrapped(const void *from, int64_t place, int64_t extent, int64_t step, int64_t n, void *room, int64_t size)
+{
+    int64_t at = opwright_modulo(place, extent);
+    const char *const cells = from;
+    if (step == 1 && at + n <= extent) {
+        return cells + at * size;
+    }
+    for (int64_t i = 0, count; i < n; i += count, at = 0) {
+        char *const to = (char *)room + i * size;
+        count = opwright_min(extent - at, n - i);
+        for (int64_t j = 0; step != 1 && j < count; ++j) {
+            memcpy(to + j * size, cells + (at + j) * step * size, (size_t)size);
+        }
+        if (step == 1) {
+            memcpy(to, cells + at * size, (size_t)(count * size));
+        }
+    }
+    return room;
+}
+
 // f32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const float *opwright_row_f32(const float *from, int64_t step, int64_t n, float *room)
+OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from, int64_t step, int64_t n, float *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const float cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -132,6 +150,11 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const float *opwright_row_f32(const float *from, int64_t step, int64_t n, float *room)
+{
+    return step == 1 ? from : opwright_gathered_f32(from, step, n, room);
 }
 
 static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float *room)
@@ -152,14 +175,21 @@ static inline float *opwright_place_f32(float *at, int64_t step, int64_t n, int6
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_f32(const float *row, float *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f32(const float *restrict row, float *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_f32(const float *row, float *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_f32(row, to, step, n);
     }
 }
 
@@ -251,11 +281,8 @@ static inline int opwright_moved_f32(float *to, const float *from, int64_t rank,
 
 // bf16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *room)
+OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf16 *restrict from, int64_t step, int64_t n, opwright_bf16 *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const opwright_bf16 cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -273,6 +300,11 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *room)
+{
+    return step == 1 ? from : opwright_gathered_bf16(from, step, n, room);
 }
 
 static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step, int64_t n, opwright_bf16 *room)
@@ -293,14 +325,21 @@ static inline opwright_bf16 *opwright_place_bf16(opwright_bf16 *at, int64_t step
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_bf16(const opwright_bf16 *restrict row, opwright_bf16 *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_bf16(row, to, step, n);
     }
 }
 
@@ -392,11 +431,8 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
 
 // f16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *room)
+OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *restrict from, int64_t step, int64_t n, opwright_f16 *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const opwright_f16 cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -414,6 +450,11 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *room)
+{
+    return step == 1 ? from : opwright_gathered_f16(from, step, n, room);
 }
 
 static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, int64_t n, opwright_f16 *room)
@@ -434,14 +475,21 @@ static inline opwright_f16 *opwright_place_f16(opwright_f16 *at, int64_t step, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f16(const opwright_f16 *restrict row, opwright_f16 *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_f16(row, to, step, n);
     }
 }
 
@@ -533,11 +581,8 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
 
 // s32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step, int64_t n, int32_t *room)
+OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict from, int64_t step, int64_t n, int32_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const int32_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -555,6 +600,11 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step, int64_t n, int32_t *room)
+{
+    return step == 1 ? from : opwright_gathered_s32(from, step, n, room);
 }
 
 static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, int32_t *room)
@@ -575,14 +625,21 @@ static inline int32_t *opwright_place_s32(int32_t *at, int64_t step, int64_t n, 
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s32(const int32_t *restrict row, int32_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_s32(row, to, step, n);
     }
 }
 
@@ -674,11 +731,8 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
 
 // f64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const double *opwright_row_f64(const double *from, int64_t step, int64_t n, double *room)
+OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict from, int64_t step, int64_t n, double *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const double cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -696,6 +750,11 @@ static inline const double *opwright_row_f64(const double *from, int64_t step, i
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const double *opwright_row_f64(const double *from, int64_t step, int64_t n, double *room)
+{
+    return step == 1 ? from : opwright_gathered_f64(from, step, n, room);
 }
 
 static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, double *room)
@@ -716,14 +775,21 @@ static inline double *opwright_place_f64(double *at, int64_t step, int64_t n, in
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_f64(const double *row, double *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f64(const double *restrict row, double *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_f64(const double *row, double *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_f64(row, to, step, n);
     }
 }
 
@@ -815,11 +881,8 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
 
 // s8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, int64_t n, int8_t *room)
+OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from, int64_t step, int64_t n, int8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const int8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -837,6 +900,11 @@ static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, in
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, int64_t n, int8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_s8(from, step, n, room);
 }
 
 static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8_t *room)
@@ -857,14 +925,21 @@ static inline int8_t *opwright_place_s8(int8_t *at, int64_t step, int64_t n, int
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s8(const int8_t *restrict row, int8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_s8(row, to, step, n);
     }
 }
 
@@ -956,11 +1031,8 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
 
 // u8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -978,6 +1050,11 @@ static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, 
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_u8(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -998,14 +1075,21 @@ static inline uint8_t *opwright_place_u8(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u8(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_u8(row, to, step, n);
     }
 }
 
@@ -1097,11 +1181,8 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
 
 // boolean: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1119,6 +1200,11 @@ static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t s
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_boolean(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1139,14 +1225,21 @@ static inline uint8_t *opwright_place_boolean(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_boolean(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_boolean(row, to, step, n);
     }
 }
 
@@ -1238,11 +1331,8 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
 
 // f8_e4m3: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1260,6 +1350,11 @@ static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t s
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_f8_e4m3(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1280,14 +1375,21 @@ static inline uint8_t *opwright_place_f8_e4m3(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f8_e4m3(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_f8_e4m3(row, to, step, n);
     }
 }
 
@@ -1379,11 +1481,8 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
 
 // f8_e5m2: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1401,6 +1500,11 @@ static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t s
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_f8_e5m2(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1421,14 +1525,21 @@ static inline uint8_t *opwright_place_f8_e5m2(uint8_t *at, int64_t step, int64_t
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_f8_e5m2(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_f8_e5m2(row, to, step, n);
     }
 }
 
@@ -1520,11 +1631,8 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
 
 // s4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1542,6 +1650,11 @@ static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, 
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_s4(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1562,14 +1675,21 @@ static inline uint8_t *opwright_place_s4(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_s4(row, to, step, n);
     }
 }
 
@@ -1661,11 +1781,8 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
 
 // u4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1683,6 +1800,11 @@ static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, 
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    return step == 1 ? from : opwright_gathered_u4(from, step, n, room);
 }
 
 static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1703,14 +1825,21 @@ static inline uint8_t *opwright_place_u4(uint8_t *at, int64_t step, int64_t n, i
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_u4(row, to, step, n);
     }
 }
 
@@ -1802,11 +1931,8 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
 
 // s64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step, int64_t n, int64_t *room)
+OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict from, int64_t step, int64_t n, int64_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const int64_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1824,6 +1950,11 @@ static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step,
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step, int64_t n, int64_t *room)
+{
+    return step == 1 ? from : opwright_gathered_s64(from, step, n, room);
 }
 
 static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, int64_t *room)
@@ -1844,14 +1975,21 @@ static inline int64_t *opwright_place_s64(int64_t *at, int64_t step, int64_t n, 
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_s64(const int64_t *restrict row, int64_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_s64(row, to, step, n);
     }
 }
 
@@ -1943,11 +2081,8 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
 
 // u64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
-static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
+OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict from, int64_t step, int64_t n, uint64_t *restrict room)
 {
-    if (step == 1) {
-        return from;
-    }
     if (step == 0 && n > 0) {
         const uint64_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
@@ -1965,6 +2100,11 @@ static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t ste
         room[i] = from[i * step];
     }
     return room;
+}
+
+static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
+{
+    return step == 1 ? from : opwright_gathered_u64(from, step, n, room);
 }
 
 static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n, uint64_t *room)
@@ -1985,14 +2125,21 @@ static inline uint64_t *opwright_place_u64(uint64_t *at, int64_t step, int64_t n
     return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
 }
 
-static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t step, int64_t n)
+OPWRIGHT_OUTLINED void opwright_scattered_u64(const uint64_t *restrict row, uint64_t *restrict to, int64_t step, int64_t n)
 {
-    if (row != to && step == 1) {
+    if (step == 1) {
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    for (int64_t i = 0; row != to && i < n; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
         to[i * step] = row[i];
+    }
+}
+
+static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t step, int64_t n)
+{
+    if (row != to) {
+        opwright_scattered_u64(row, to, step, n);
     }
 }
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
 
 PACKAGE: Any = importlib.import_module(__name__.split(".onnx.")[0])
-Term = tuple["float | None", str, str, "list[Any]"]
+Term = tuple["float | None", str, str, "list[Any]", "Term | None"]
 NAMES = {"ai.onnx": "", "": ""}  # ONNX's own domain, in its two spellings
 
 
@@ -29,7 +29,7 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a spec; a term is a number, a name, a part of its value, and an index or slice of that."""
+    """One entry of a spec; a term is a number, a name, a part of its value, an index or slice of that, and a factor."""
 
     function: str
     node: str
@@ -41,12 +41,15 @@ class Entry:
     words: Mapping[str, Any]
     ignores: list[str]
     gives: list[int]
+    crops: bool
 
     @cached_property
     def terms(self) -> list[Term]:
         operands = [*self.inputs, *self.attributes]
-        wanted = [term for condition in self.when for term in condition if isinstance(term, list)]
-        return [*(term for _, _, alternatives in operands for term in alternatives), *wanted]  # type: ignore[list-item]
+        found: list[Term] = [term for _, _, alternatives in operands for term in alternatives]
+        for first, second in self.when:
+            found += [first, cast(Term, second)] if isinstance(second, list) else [first]
+        return found + [term[4] for term in found if term[4]]
 
 
 @cache
@@ -101,10 +104,11 @@ class Call:
         given = self.given(values)
         self.complete(entry, given)
         for term, wanted in entry.when:
-            said = spelled(value_of(term, given))
+            value = value_of(term, given)
+            said = spelled(value)
             other = wanted if isinstance(wanted, str) else spelled(value_of(wanted, given))
-            if said != other:
-                raise UnfitError(f"{'.'.join(filter(None, term[1:3]))} is {said[:40]}, not {other[:40]}")
+            if not (_integers(value) if other == "integers" else said == other):
+                raise UnfitError(f"{_named(term)} is {said[:40]}, not {other[:40]}")
         inputs = [_converted(name, kind, _first(terms, kind, given)) for name, kind, terms in entry.inputs]
         attributes = dict(entry.words)
         for name, kind, terms in entry.attributes:
@@ -114,7 +118,29 @@ class Call:
         named = dict(zip((name for name, _, _ in entry.inputs), inputs))
         found = _function(entry.function)(**named, **attributes, threads=threads)
         found = found if isinstance(found, tuple) else (found,)
-        return [found[at] for at in entry.gives[: len(self.node.output)]]
+        outputs = [found[at] for at in entry.gives[: len(self.node.output)]]
+        return self.cropped(outputs, values) if entry.crops else outputs
+
+    def cropped(self, outputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """The outputs up to the extents that ONNX infers. UnfitError where it infers none, or greater ones."""
+        types = {
+            name: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            for name, value in zip(self.node.input, values)
+            if value is not None
+        }
+        schema = onnx.defs.get_schema(self.node.op_type, self.opset, "")
+        opsets = [onnx.helper.make_opsetid("", self.opset)]
+        try:
+            inferred = onnx.shape_inference.infer_node_outputs(schema, self.node, types, opset_imports=opsets)
+        except onnx.shape_inference.InferenceError:
+            raise UnfitError("ONNX infers no shape") from None
+        found = []
+        for name, output in zip(self.node.output, outputs):
+            extents = [axis.dim_value for axis in inferred[name].tensor_type.shape.dim]
+            if len(extents) != output.ndim or any(here > there for here, there in zip(extents, output.shape)):
+                raise UnfitError(f"ONNX infers the shape {extents}, not {list(output.shape)}")
+            found.append(output[tuple(map(slice, extents))])
+        return found
 
     def given(self, values: Sequence[Any]) -> dict[str, Any]:
         """What the node gives by the names of its schema: attributes, defaults, and inputs."""
@@ -163,7 +189,7 @@ def spelled(value: Any) -> str:
 
 def value_of(term: Term, given: Mapping[str, Any]) -> Any:
     """The value of a term; None where the node does not give it."""
-    number, name, part, cut = term
+    number, name, part, cut, factor = term
     if not name:
         return number
     value = given.get(name)
@@ -175,7 +201,26 @@ def value_of(term: Term, given: Mapping[str, Any]) -> Any:
         value = list(range(value.ndim)) if part == "axes" else list(value.shape)
     if cut:
         value = _cut(value, cut)
+    if factor:
+        return _product(value, value_of(factor, given))
     return value if number is None else [number] * len(value)
+
+
+def _product(value: Any, other: Any) -> Any:
+    """Cell by cell; None where the cells do not match."""
+    if value is None or other is None or np.shape(value) != np.shape(other):
+        return None
+    return np.multiply(value, other, dtype=np.float64)
+
+
+def _integers(value: Any) -> bool:
+    """Whether all cells are integers, or above one by no more than an f32 rounds: their floors are what is meant."""
+    return value is not None and bool(np.all(np.mod(value, 1) <= np.abs(value) * 2.0**-23))
+
+
+def _named(term: Term) -> str:
+    said = ".".join(filter(None, term[1:3]))
+    return f"{said} * {_named(term[4])}" if term[4] else said
 
 
 def _cut(value: Any, cut: Sequence[Any]) -> Any:
@@ -187,12 +232,10 @@ def _cut(value: Any, cut: Sequence[Any]) -> Any:
 
 
 def _first(terms: Sequence[Term], kind: str, given: Mapping[str, Any]) -> Any:
-    """The first alternative that is there; a list without entries is not."""
-    for term in terms:
-        value = value_of(term, given)
-        if value is not None and not (kind.endswith("[]") and np.size(value) == 0):
-            return value
-    return None
+    """The first alternative that is there; a list without entries only if no other is."""
+    found = [value for term in terms if (value := value_of(term, given)) is not None]
+    full = [value for value in found if not (kind.endswith("[]") and np.size(value) == 0)]
+    return next(iter([*full, *found]), None)
 
 
 def _converted(name: str, kind: str, value: Any) -> Any:

@@ -33,7 +33,7 @@ REDUCED = ("sum", "product", "max", "min")  # joins that DTensor has, by the sam
 
 def register() -> None:
     """Tell DTensor how the operators of this package may be sharded."""
-    for operation in _PACKAGE._OPERATIONS.values():
+    for operation in (*_PACKAGE._OPERATIONS.values(), *_PACKAGE._GRADIENTS.values()):
         register_sharding(_operator(operation.function))(_strategy(operation))
 
 

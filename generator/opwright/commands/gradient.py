@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..console import console, say
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..language.library import Library
     from ..project import Project
 
-EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside that of MatMul"
+EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside MatMul or over the old"
 OK, FAILED = 0, 1
 
 
@@ -33,20 +34,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..load import load
+    from ..load import load, load_with_gradients
 
     project, out = shared.project(options), console()
-    library = load(project.spec, project.root)
     if options.check:
-        return _check(library, options.op, out)
+        library = load_with_gradients(project.spec, project.root)
+        return _check(replace(library, ops=(*library.ops, *library.gradients)), options.op, out)
     if options.op is None:
         raise UsageError("an operation is needed, or --check")
-    return _derive(library, project, options, out)
+    return _derive(load(project.spec, project.root), project, options, out)
 
 
 def _derive(library: Library, project: Project, options: argparse.Namespace, out: Console) -> int:
     from ..gradients import Underivable, gradient_text
-    from ..write import replace
+    from ..project import GRADIENTS
+    from ..write import replace as write
 
     names = [name for op in library.ops for name in (op.op, op.function)]
     if options.op not in names:
@@ -59,11 +61,13 @@ def _derive(library: Library, project: Project, options: argparse.Namespace, out
     if not options.write:
         print(text, end="")
         return OK
-    target = project.spec / f"{found.function}.yaml"
+    name = f"{found.function}.yaml"
+    derived = project.spec / GRADIENTS / name
+    target = derived if derived.exists() else project.spec / name
     there = next((other for other in library.ops if other.op == found.op), None)
     if there is not None and not any(relation.gradient_of == op.op for relation in there.relations):
         raise Failed(f"there is a hand-written {found.op} at {there.at}; nothing was written")
-    replace(target, text.encode("utf-8"))
+    write(target, text.encode("utf-8"))
     say(out, f"written to {inert(str(target))}")
     return OK
 

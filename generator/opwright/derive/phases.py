@@ -133,7 +133,8 @@ def plain(found: Program, part: Part) -> bool:
     letters = [letter for index in part.target.indices for letter in expr.names(index) & found.letters.keys()]
     if part.where or len(set(letters)) != len(letters):
         return False
-    return not any(guarded(found, read) for read in (part.target, *part.reads))
+    each = all(found.covers(part.target.tensor, number, index) for number, index in enumerate(part.target.indices))
+    return each and not any(guarded(found, read) for read in part.reads)
 
 
 def guarded(found: Program, read: Read) -> bool:
@@ -144,7 +145,7 @@ def guarded(found: Program, read: Read) -> bool:
 def loose_axes(found: Program, read: Read) -> list[int]:
     """The axes whose index may lie outside."""
     indices = enumerate(read.indices)
-    return [number for number, index in indices if not found.covers(read.tensor, number, index)]
+    return [number for number, index in indices if not found.walks_inside(read.tensor, number, index)]
 
 
 @memoised

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Read
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.model import Attribute, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..language.source import Mark
@@ -170,9 +170,9 @@ class Program:
     def walks_inside(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times:
 
-        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells.
+        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells.
         """
-        if self.covers(name, axis, index):
+        if self.covers(name, axis, index) or self._wraps(name, axis, index):
             return True
         quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
         if not isinstance(quotient, Binary) or quotient.op != "/":
@@ -188,6 +188,15 @@ class Program:
             if (above == Name(letter) and each) or (shared and expr.names(extent) <= self.positive):
                 return True
         return False
+
+    def _wraps(self, name: str, axis: int, index: Expr) -> bool:
+        """Whether an index is a remainder by the extent of its axis, or that counted from the end."""
+        along = self.arrays[name].axes[axis]
+        last = Binary("-", along.extent, Number(1))
+        if isinstance(index, Binary) and index.op == "-" and index.left == last:
+            index = index.right
+        wrapped = isinstance(index, Binary) and index.op == "%" and index.right == along.extent
+        return wrapped and along.kind in ("one", "spatial")
 
 
 @memoised

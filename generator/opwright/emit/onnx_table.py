@@ -1,7 +1,7 @@
 """The nodes of ONNX that the operations of a package compute, as data for its module `onnx`.
 
-In: operations. Out: entries of plain values, in the order of the specs. A term of an operand is its number, name, part
-and cut (language/onnx_nodes.py).
+In: operations. Out: entries of plain values, in the order of the specs. A term of an operand is its number, name, part,
+cut and factor (language/onnx_nodes.py).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def _entry(op: Op, entry: Onnx) -> dict[str, Any]:
         "words": {name: {"true": True, "false": False}.get(word, word) for name, word in entry.words.items()},
         "ignores": list(entry.ignores),
         "gives": [outputs.index(name) for name in entry.gives] or [0],
+        "crops": entry.crops,
     }
 
 

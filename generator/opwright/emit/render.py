@@ -207,7 +207,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
     entry = split_prose.entry
-    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in ops})})
+    files[SPLITS] = Output("", lambda: {"text": split_prose.as_json({op.function: entry(op) for op in library.every})})
     return files
 
 

@@ -40,7 +40,7 @@ from .step_loops import Loop, Loops, letter_of
 from .step_rows import Row, begun, together, updated
 
 LONG = 2**30  # lanes per block along a row
-FEW = 2  # letters of a task that are computed from its number instead of being incremented
+FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
 
 
 def words_of(op: Op, name: str) -> list[str]:
@@ -106,7 +106,7 @@ class Lowering(Loops):
         entries = [Assign(Index(Name(n), Binary("-", lane, BEGIN)), value) for value, n in self.tables.items()]
         fill = For(lane.name, BEGIN, Name("end_"), tuple(entries))
         changing = {name for name, _ in digits} & nodes.names_of(self.tables)
-        if len(digits) <= FEW or changing:
+        if not self.counts_on(digits) or changing:
             return [fill]
         others = Binary("!=", Name("blocks_"), ONE)
         return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
@@ -127,12 +127,12 @@ class Lowering(Loops):
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
         """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
         part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
-        numbered = self.digits_of_task(digits, first if len(digits) > FEW else Name("task_"))
+        numbered = self.digits_of_task(digits, first if self.counts_on(digits) else Name("task_"))
         begin = Call("opwright_share", (Name("total_"), part, parts))
         past = Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts)))
         wholes = step_wholes.by_letter(self.wholes, [name for name, _ in digits])
         always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
-        if len(digits) <= FEW:
+        if not self.counts_on(digits):
             changing = [replace(one, changes=False) for one in changing]
             loop = For("task_", begin, end, (*numbered, *changing, *body))
             return [Declare("total_", total), past, *always, loop]
@@ -140,6 +140,13 @@ class Lowering(Loops):
         made = [Declare("total_", total), Declare("first_task_", begin), past, *always]
         # which must not divide by an extent of 0
         return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]
+
+    def counts_on(self, digits: Sequence[tuple[str, Expr]]) -> bool:
+        """Whether the letters of a task follow from those of the one before, not from its number.
+
+        Blocks of lanes are long: there a division costs little, and counting takes more code.
+        """
+        return len(digits) > (FEW if self.blocked else 1)
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]

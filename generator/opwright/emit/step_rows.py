@@ -14,6 +14,7 @@ from typing import TypeGuard
 from ..derive import slopes
 from ..derive.program import INITIAL, Formula, Part
 from ..language import expr
+from ..language.dtypes import DTYPES
 from ..language.expr import Read
 from . import nodes
 from .nodes import (
@@ -244,6 +245,11 @@ class Row:
             self.before.append(Declare(name, self._at(read), pointer, changes=True))
             return name
         self.before.append(DeclareArray(room, c_type, ROOM))
+        wrapped = self._wrapped(read, room) if step is None else None
+        if wrapped is not None:
+            elements.steps.append(nodes.integer(0))
+            self.before.append(Declare(name, wrapped, pointer, changes=True))
+            return name
         if step is None:  # no fixed stride to the next one
             elements.position = Name("i_")
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
@@ -262,6 +268,31 @@ class Row:
         row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         return name
+
+    def _wrapped(self, read: Read, room: str) -> Expr | None:
+        """A row that goes around an axis, as pieces with one stride; None if it does not."""
+        elements, lane = self.elements, self.lane
+        array, moving = elements.program.arrays[read.tensor], [lane in expr.names(index) for index in read.indices]
+        axis, index = array.axes[moving.index(True)], read.indices[moving.index(True)]
+        last, back = slopes.minus(axis.extent, expr.Number(1)), False
+        if isinstance(index, expr.Binary) and index.op == "-" and index.left == last:
+            index, back = index.right, True
+        if (
+            array.role == "between"
+            or moving.count(True) > 1
+            or axis.kind != "one"
+            or not isinstance(index, expr.Binary)
+        ):
+            return None
+        if index.op != "%" or index.right != axis.extent or slopes.slope(index.left, lane) != expr.Number(1):
+            return None
+        begin = last if back else expr.Number(0)
+        first = tuple(begin if moves else at for at, moves in zip(read.indices, moving, strict=True))
+        step: Expr = elements.member(f"{array.name}_{axis.name}")
+        step = nodes.Unary("-", step) if back else step
+        place, size = elements.integer(index.left, None), nodes.integer(DTYPES[elements.dtype(read.tensor)].size)
+        start = self._at(dataclasses.replace(read, indices=first))
+        return Call("opwright_wrapped", (start, place, elements.extent(axis, 0), step, N, Name(room), size))
 
     def _at(self, read: Read) -> Expr:
         place = self.elements.place(read)

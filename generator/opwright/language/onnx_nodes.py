@@ -9,21 +9,24 @@ import re
 from dataclasses import dataclass
 
 from .entries import IDENTIFIER, OP_NAME, VALUE, mark
-from .schema import Integer, ListOf, MapOf, Node, Word, key
+from .schema import Flag, Integer, ListOf, MapOf, Node, Word, key
 from .source import Mark
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _BOUND = r"(-?[0-9]+|half)?"
 _GIVEN = rf"{NAME}(\.(shape|axes|dtype))?(\[{_BOUND}(:{_BOUND}(:-1)?)?\])?"
 _NUMBER = r"-?([0-9]+(\.[0-9]+)?(e-?[0-9]+)?|inf)"
-_TERM = rf"({_NUMBER}( per {_GIVEN})?|{_GIVEN})"
+_PRODUCT = rf"{_GIVEN}( \* {_GIVEN})?"
+_TERM = rf"({_NUMBER}( per {_GIVEN})?|{_PRODUCT})"
 OPERAND = Word(
     rf"{_TERM}( or {_TERM})*",
     "what a node gives, such as `X`, `pads[:half]`, `X.shape[2:]`, `axes or data.axes`, `strides or 1 per X.shape[2:]`",
 )
 ONNX_NAME = Word(NAME, "an input or attribute of a node")
-GIVEN = Word(_GIVEN, "what a node gives, such as `auto_pad` or `scales[0]`")
-WANTED = Word(rf"([A-Za-z0-9_.-]+|{_GIVEN})", "a plain value, or what else the node gives, such as `X.shape[0]`")
+GIVEN = Word(_PRODUCT, "what a node gives, such as `auto_pad`, `scales[0]` or `scales[2:] * X.shape[2:]`")
+WANTED = Word(
+    rf"([A-Za-z0-9_.-]+|{_GIVEN})", "a plain value, `integers`, or what else the node gives, such as `X.shape[0]`"
+)
 _PARTS = re.compile(rf"(?P<name>{NAME})(\.(?P<part>shape|axes|dtype))?(?P<cut>\[.*\])?")
 
 
@@ -45,6 +48,11 @@ class Onnx(Node):
     gives: tuple[str, ...] = key(
         ListOf(IDENTIFIER), "the outputs, in the node's order; by default the first", default=()
     )
+    crops: bool = key(
+        Flag(),
+        "whether an output ends where ONNX infers, which leaves out windows that begin in the padding",
+        default=False,
+    )
     at: Mark = mark()
 
 
@@ -52,13 +60,15 @@ class Onnx(Node):
 class Term:
     """One of the alternatives of an operand: a number, a value of the node, or a number for each cell of a value.
 
-    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that.
+    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that; `factor`
+    is another term by which it is multiplied, cell by cell.
     """
 
     number: float | None
     name: str = ""
     part: str = ""
     cut: tuple[int | str | None, ...] = ()
+    factor: Term | None = None
 
 
 def terms(operand: str) -> tuple[Term, ...]:
@@ -71,8 +81,9 @@ def _term(text: str) -> Term:
     value = float(number) if number else None
     if not given:
         return Term(value)
-    found = _PARTS.fullmatch(given)
+    first, _, factor = given.partition(" * ")
+    found = _PARTS.fullmatch(first)
     assert found is not None
     bounds = (found["cut"] or "")[1:-1].split(":") if found["cut"] else []
     cut = tuple(None if not bound else bound if bound == "half" else int(bound) for bound in bounds)
-    return Term(value, found["name"], found["part"] or "", cut)
+    return Term(value, found["name"], found["part"] or "", cut, _term(factor) if factor else None)

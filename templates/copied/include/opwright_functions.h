@@ -69,9 +69,9 @@ static inline float opwright_whole_f32(float x, float min, float max)
 
 static inline int32_t opwright_s32_of_f32(float x)
 {
-    const uint32_t most = 0u - (uint32_t)(x >= 0x1p31f);
+    const uint32_t saturated = 0u - (uint32_t)(x >= 0x1p31f);
     const int32_t whole = (int32_t)opwright_whole_f32(x, -0x1p31f, 0x1.fffffep30f);
-    return (int32_t)(((uint32_t)whole & ~most) | ((uint32_t)INT32_MAX & most));
+    return (int32_t)(((uint32_t)whole & ~saturated) | ((uint32_t)INT32_MAX & saturated));
 }
 
 static inline int8_t opwright_s8_of_f32(float x) { return (int8_t)(int32_t)opwright_whole_f32(x, INT8_MIN, INT8_MAX); }
@@ -101,8 +101,15 @@ static inline int64_t opwright_shift_right_s64(int64_t x, int64_t y)
     return x < 0 ? ~(int64_t)(~(uint64_t)x >> (y & 63)) : (int64_t)((uint64_t)x >> (y & 63));
 }
 
+// What few calls need is outlined: inlined, it takes registers from the loops that every call runs.
+#if defined(__GNUC__)
+#define OPWRIGHT_OUTLINED static __attribute__((noinline, unused))
+#else
+#define OPWRIGHT_OUTLINED static inline
+#endif
+
 // A run of axes is walked row by row, a row along its last axis: the number of rows,
-static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
+OPWRIGHT_OUTLINED int64_t opwright_rows_of_many(int64_t rank, const int64_t *extents)
 {
     int64_t rows = 1;
     for (int64_t axis = 0; axis + 1 < rank; ++axis) {
@@ -111,15 +118,25 @@ static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
     return rows;
 }
 
+static inline int64_t opwright_rows(int64_t rank, const int64_t *extents)
+{
+    return rank <= 1 ? 1 : rank == 2 ? extents[0] : opwright_rows_of_many(rank, extents);
+}
+
 // and the start of a row in an array with these strides. The first axis needs no division: most runs have two axes.
-static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
+OPWRIGHT_OUTLINED int64_t opwright_row_offset_of_many(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
     int64_t offset = 0;
     for (int64_t axis = rank - 2; axis > 0; --axis) {
         offset += row % extents[axis] * strides[axis];
         row /= extents[axis];
     }
-    return rank > 1 ? offset + row * strides[0] : 0;
+    return offset + row * strides[0];
+}
+
+static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
+{
+    return rank <= 1 ? 0 : rank == 2 ? row * strides[0] : opwright_row_offset_of_many(row, rank, extents, strides);
 }
 
 // The offset of the cell of a run with this index, the last axis fastest.

@@ -134,7 +134,7 @@ class Model:
         for one in self.graph.input:
             if one.name in inputs:
                 value = inputs[one.name]
-                found[one.name] = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+                found[one.name] = _array(value) if isinstance(value, onnx.TensorProto) else value
                 _fits(one, found[one.name], symbols)
         return found
 
@@ -160,7 +160,10 @@ class _Node:
     def run(self, values: Values) -> tuple[Sequence[Any], str, str]:
         """The outputs, the package's function that gave them, or why none did."""
         arrays = [values[name] if name else None for name in self.proto.input]
-        found, function, why = self.call.outputs(arrays, self.model.threads)
+        try:
+            found, function, why = self.call.outputs(arrays, self.model.threads)
+        except MemoryError:
+            raise ModelError(f"node {self.name!r} ({self.proto.op_type}): its outputs do not fit into memory") from None
         if function:
             return found, function, ""
         read = {name: values[name] for name in self.reads if name in values and values[name] is not None}
@@ -217,7 +220,18 @@ def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
 def _constants(graph: onnx.GraphProto) -> Values:
     if graph.sparse_initializer:
         raise ModelError(f"sparse initializer {graph.sparse_initializer[0].values.name!r}: make it dense")
-    return {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    return {one.name: _array(one) for one in graph.initializer}
+
+
+def _array(tensor: onnx.TensorProto) -> np.ndarray[Any, Any]:
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except KeyError:
+        raise ModelError(
+            f"tensor {tensor.name!r} is of the type {tensor.data_type}, which onnx does not know"
+        ) from None
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"tensor {tensor.name!r}: {_line(error)}") from None
 
 
 def _outer(node: onnx.NodeProto) -> Iterator[str]:
@@ -238,7 +252,10 @@ def _fits(info: onnx.ValueInfoProto, value: Any, symbols: dict[str, tuple[int, s
     if not isinstance(value, (np.ndarray, np.generic)):
         raise ModelError(f"input {info.name!r} is a {type(value).__name__}, expected an array of NumPy")
     declared = info.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type)
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type)
+    except KeyError:
+        raise ModelError(f"input {info.name!r} is of the type {declared.elem_type}, which onnx does not know") from None
     if value.dtype != dtype and declared.elem_type != onnx.TensorProto.STRING:
         raise ModelError(f"input {info.name!r} is of {value.dtype}, expected {dtype}")
     if not declared.HasField("shape"):

@@ -100,10 +100,10 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
                         q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= NEAR_BYTES;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
-        const int64_t most = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
+        const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
         if (!(q->elements || q->finished) || p->chunks == 1)
-            p->stage_chunks = max(1, min(p->chunks, most / p->vectors));
-        p->stage_vectors = min(p->vectors, max(1, most / p->stage_chunks / p->wide) * p->wide);
+            p->stage_chunks = max(1, min(p->chunks, maximum / p->vectors));
+        p->stage_vectors = min(p->vectors, max(1, maximum / p->stage_chunks / p->wide) * p->wide);
         p->share = p->stage_vectors;
         if (workers > 1) {
             p->block = max(1, min(BLOCK_TILES, p->tiles / (TASKS * workers)));

@@ -50,7 +50,7 @@ static int64_t few_worker_bytes(const opwright_contraction *q) {
     return (q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4) + 63) & ~(int64_t)63;
 }
 
-// Columns [0, count), `rows` at a time, whose sums lie `FEW_COLUMNS` apart. Left lies term by term.
+// Columns [0, count), `rows` at a time, whose sums are `FEW_COLUMNS` apart. Left lies term by term.
 INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t count, const float *left, float *sums, int rows,
                       int many) {
     for (int64_t n = 0; n < count; n += LANES) {
@@ -96,12 +96,12 @@ INLINE float lanes_added(vec v) {
 // Sums of a column over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
 // cells. One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s
 // in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
-INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int apart) {
+INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int chains) {
     vec sum[FEW_ROWS][FEW_APART];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < apart; a++) sum[r][a] = (vec){0};
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < chains; a++) sum[r][a] = (vec){0};
     int64_t t = 0;
-    for (; t + apart * LANES <= terms; t += apart * LANES)
-        UNROLL for (int a = 0; a < apart; a++) {
+    for (; t + chains * LANES <= terms; t += chains * LANES)
+        UNROLL for (int a = 0; a < chains; a++) {
             const vec x = elem_load(right + t + a * LANES);
             UNROLL for (int r = 0; r < rows; r++) sum[r][a] += vec_load(left + r * pitch + t + a * LANES) * x;
         }
@@ -110,7 +110,7 @@ INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64
         UNROLL for (int r = 0; r < rows; r++) sum[r][0] += vec_load_part(left + r * pitch + t, min(LANES, terms - t)) * x;
     }
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int a = 1; a < apart; a++) sum[r][0] += sum[r][a];
+        UNROLL for (int a = 1; a < chains; a++) sum[r][0] += sum[r][a];
         sums[r * FEW_COLUMNS] = lanes_added(sum[r][0]);
     }
 }

@@ -78,14 +78,14 @@ static void finishing_task(const void *context, int64_t task, int64_t worker) {
 }
 
 static int64_t windows_scratch(const opwright_window *w, int64_t workers) {
-    int64_t most = 0;
+    int64_t maximum = 0;
     for (int64_t first = 0; first < w->total; first += w->each) {
         opwright_problem p;
         int64_t offset;
         if (piece_of(w, first, &p, &offset))
-            most = max(most, solve_scratch(w, &p, workers));
+            maximum = max(maximum, solve_scratch(w, &p, workers));
     }
-    return copied_bytes(&w->left) + copied_bytes(&w->right) + w->sums_bytes + most;
+    return copied_bytes(&w->left) + copied_bytes(&w->right) + w->sums_bytes + maximum;
 }
 
 static void solve_windows(const opwright_window *w, const void *given_left, const void *given_right, sum_cell *out,

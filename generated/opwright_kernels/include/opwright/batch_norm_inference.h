@@ -30,7 +30,8 @@ typedef struct opwright_batch_norm_inference_sizes {
     int64_t dst_N;
     int64_t dst_C;
     int64_t dst_X[64];
-    int64_t lanes_[1];
+    int64_t scale_at;
+    int64_t lanes_[2];
 } opwright_batch_norm_inference_sizes;
 
 typedef void opwright_batch_norm_inference_f32_kernel(

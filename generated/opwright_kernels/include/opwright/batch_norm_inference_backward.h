@@ -36,13 +36,12 @@ typedef struct opwright_batch_norm_inference_backward_sizes {
     int64_t diff_beta_C;
     int64_t diff_mean_C;
     int64_t diff_variance_C;
-    int64_t sqrt_of_variance_at;
-    int64_t diff_gamma_sum__at;
+    int64_t scale_at;
+    int64_t diff_scale_at;
     int64_t diff_beta_sum__at;
     int64_t diff_mean_sum__at;
-    int64_t diff_variance_sum__at;
     int64_t task_bytes_;
-    int64_t lanes_[2];
+    int64_t lanes_[1];
 } opwright_batch_norm_inference_backward_sizes;
 
 typedef void opwright_batch_norm_inference_backward_f32_kernel(
