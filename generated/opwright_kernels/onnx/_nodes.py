@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -46,8 +46,9 @@ class Entry:
     @cached_property
     def terms(self) -> list[Term]:
         operands = [*self.inputs, *self.attributes]
-        wanted = [term for condition in self.when for term in condition if isinstance(term, list)]
-        found: list[Term] = [*(term for _, _, alternatives in operands for term in alternatives), *wanted]  # type: ignore[list-item]
+        found: list[Term] = [term for _, _, alternatives in operands for term in alternatives]
+        for first, second in self.when:
+            found += [first, cast(Term, second)] if isinstance(second, list) else [first]
         return found + [term[4] for term in found if term[4]]
 
 

@@ -24,6 +24,7 @@ from ..language.source import SpecInvalid
 from ..language.types import formulas, symbol_kinds, symbol_of
 from .algebra import Algebra, Conditions, Pieces, Reader, Site, Unproven
 from .carry import placed_letters
+from .commuted import alike
 from .reals import Form, Reals
 
 MAX_WORLDS = 64
@@ -53,7 +54,7 @@ class Equality:
         """Whether two formulas or assignments have the same value in every accepted call."""
         if type(was) is not type(now) or not isinstance(was, (Located, Assignment)):
             return False
-        return self._proven((was, now), lambda world: world.same(was, now))
+        return alike(was, now) or self._proven((was, now), lambda world: world.same(was, now))
 
     def order(self, was: Expr, now: Expr) -> str:
         """How a condition changed: rewritten, tightened, loosened, or changed if none of these is proven."""
@@ -255,11 +256,12 @@ class _World:
         """Whether two steps are equal up to rounding."""
         if was.by != now.by or was.cases.keys() != now.cases.keys() or len(was.where) != len(now.where):
             return False
-        if not all(map(self.same, was.where, now.where)):
+        if not all(alike(a, b) or self.same(a, b) for a, b in zip(was.where, now.where, strict=True)):
             return False
         pairs = [(was.do, now.do)] if was.do else [(was.cases[word], now.cases[word]) for word in was.cases]
         return all(
-            one == other or (one is not None and other is not None and self.same(one, other)) for one, other in pairs
+            one == other or (one is not None and other is not None and (alike(one, other) or self.same(one, other)))
+            for one, other in pairs
         )
 
     # Formulas over elements of tensors.

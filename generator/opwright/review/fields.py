@@ -15,6 +15,7 @@ from typing import Any
 from ..language.expr import Name
 from ..language.model import Attribute, Relation, Tensor
 from ..language.schema import Located
+from .commuted import alike
 from .equality import Equality
 from .rules import RULES
 from .tree import MISSING, Path
@@ -50,7 +51,28 @@ def _bound(value: int | None, sign: int) -> float:
     return sign * math.inf if value is None else value
 
 
+def _flag(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """`false` says what holds without the key."""
+    return "" if bool(was) == bool(now) else "changed"
+
+
+def _function(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """The name may be the one that the operation has without the key."""
+    return "" if old.function == new.function else "changed"
+
+
+def _page_name(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    return "" if (was or old.name) == (now or new.name) else "changed"
+
+
+def _absent(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    """An omitted input reads as 0 without the key."""
+    return "rewritten" if repr(float(was or 0)) == repr(float(now or 0)) else plain(sides, was, now, old, new)
+
+
 def _need(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
+    if isinstance(new, Attribute) and bool(was) == bool(now):
+        return ""
     flag = now if not isinstance(new, Tensor) else not now
     return "required" if flag else "optional"
 
@@ -97,13 +119,13 @@ def _steps(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
 def _condition(sides: Equality, was: Any, now: Any, old: Any, new: Any) -> str:
     if not isinstance(was, Located) or not isinstance(now, Located):
         return "changed"
-    return sides.order(was.tree, now.tree)
+    return "rewritten" if alike(was, now) else sides.order(was.tree, now.tree)
 
 
 # Field to the stem of its rules and the classifier of its edits. {area}: of the list or map that has the item.
 FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Op.op": ("op-renamed", plain),
-    "Op.function": ("op-function-changed", plain),
+    "Op.function": ("op-function-changed", _function),
     "Op.revision": ("op-revision", _raised),
     "Op.summary": ("docs-summary", plain),
     "Op.description": ("docs-description", plain),
@@ -111,14 +133,14 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "RankRange.min": ("rank-range", _low),
     "RankRange.max": ("rank-range", _high),
     "Dim.symbol": ("dim-symbol-renamed", plain),
-    "Dim.per_axis": ("dim-axes", plain),
-    "Dim.run": ("dim-axes", plain),
+    "Dim.per_axis": ("dim-axes", _flag),
+    "Dim.run": ("dim-axes", _flag),
     "Dim.min": ("dim-minimum", _raised),
     "Dim.typical": ("dim-typical", plain),
     "Dim.summary": ("docs-summary", plain),
     "Attribute.use": ("format-use", plain),
     "Attribute.name": ("attribute-parameter-renamed", plain),
-    "Attribute.page_name": ("source-citation", plain),
+    "Attribute.page_name": ("attribute-page", _page_name),
     "Attribute.symbol": ("attribute-symbol-renamed", plain),
     "Attribute.type": ("attribute-type", _type),
     "Attribute.required": ("attribute-need", _need),
@@ -151,7 +173,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Tensor.layout": ("{area}-layout", plain),
     "Tensor.view": ("{area}-view", plain),
     "Tensor.shape_of": ("input-shape", plain),
-    "Tensor.absent": ("semantics-finish", plain),
+    "Tensor.absent": ("semantics-finish", _absent),
     "Tensor.when": ("{area}-axes", _changed),
     "Tensor.broadcast": ("{area}-axes", _changed),
     "Tensor.broadcast_if": ("{area}-axes", _changed),

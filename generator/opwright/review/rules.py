@@ -89,6 +89,7 @@ attribute-required-added | in | breaking | code | | ! its removal is attribute-p
 attribute-optional-added | in | compatible | code | | attribute-parameter-removed | A call that leaves it out keeps its meaning.
 attribute-parameter-removed | in | breaking | numerics | | attribute-optional-added | Calls that pass it are refused.
 attribute-parameter-renamed | in | breaking | code | | = | Calls by the old keyword are refused.
+attribute-page-changed | in | dangerous | none | provenance | = | Graph dumps that name it as before are refused.
 attribute-order-changed | none | none | code | | = | Attributes are keyword-only; the order of kernels may change.
 attribute-symbol-renamed | none | none | code | docs | = | The letter of an attribute in formulas; callers see it in `explain` only.
 attribute-type-widened | in | compatible | code | | attribute-type-narrowed | Every value of the old type is also a value of the new one.
