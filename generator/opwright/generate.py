@@ -74,13 +74,8 @@ def prove_normal_forms(library: Library) -> None:
 
 
 def prove_derived(library: Library, changed: Set[str]) -> None:
-    """Refuse a derived gradient that does not follow from its operation, if either is among some names."""
-    problems = list[Problem]()
-    for op in library.every:
-        origins = {relation.gradient_of for relation in op.relations if relation.gradient_of}
-        if origins and changed & {op.op, *origins}:
-            problems += _astray(op, library)
-    if problems:
+    """Refuse a derived gradient among some names that does not follow from its operation."""
+    if problems := [problem for op in library.every if op.op in changed for problem in _astray(op, library)]:
         raise SpecInvalid(problems)
 
 

@@ -95,7 +95,8 @@ def test_parts_of_random_operations_make_the_whole() -> None:
                 whole.update(split.kind for split in splits(op))
                 for inputs, attributes in calls(op, 2 if FULL else 1):
                     check(op, inputs, attributes, random, kinds)
-    assert {"cells cells", "halo cells", "partial max"} <= kinds.keys()
+    assert {"cells cells", "halo cells"} <= kinds.keys()
+    assert any(kind.startswith("partial ") for kind in kinds)
     assert whole["whole"]
 
 

@@ -49,11 +49,18 @@ def test_a_gradient_that_changes_comes_or_goes_is_found_and_moves_what_was_predi
 
 
 def test_a_gradient_that_does_not_follow_from_its_operation_makes_a_side_invalid():
+    changed = TEXTS[GRADIENT].replace("2 * ", "3 * ")
+    assert changed != TEXTS[GRADIENT]
+    with pytest.raises(SideInvalid, match="gradient-derived") as refused:
+        reviewing.reviewed(TEXTS, {**TEXTS, GRADIENT: changed})
+    assert refused.value.side == "after"
+
+
+def test_an_edit_of_an_operation_is_reviewed_before_its_gradient_is_derived_again():
     changed = TEXTS[FORWARD].replace("src[x] * src[x]", "3 * src[x] * src[x]")
     assert changed != TEXTS[FORWARD]
-    with pytest.raises(SideInvalid, match="gradient-derived") as refused:
-        reviewing.reviewed(TEXTS, {**TEXTS, FORWARD: changed})
-    assert refused.value.side == "after"
+    found = reviewing.reviewed(TEXTS, {**TEXTS, FORWARD: changed})
+    assert "semantics-sum-changed" in {finding.rule.id for finding in found.findings}
 
 
 def test_folders_commits_and_files_that_git_passes_have_their_gradients(

@@ -227,6 +227,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Onnx.words": ("onnx-node-changed", plain),
     "Onnx.ignores": ("onnx-node-changed", plain),
     "Onnx.gives": ("onnx-node-changed", plain),
+    "Onnx.crops": ("onnx-node-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),
