@@ -58,8 +58,8 @@ class Side:
         """Refuse what `generate` would refuse: no kernels, a normal form that disagrees with the semantics,
         or a derived gradient that does not follow from its operation.
 
-        Only operations that differ from the other side are checked, so that small edits stay fast, and so that an edit of
-        an operation is reviewed before its gradient is derived again.
+        Only operations that differ from the other side are checked, so that small edits stay fast, and an edit
+        of an operation is reviewed before its gradient is derived again.
         """
         others = {op.op: exact(op) for op in other.every}
         changed = tuple(op for op in library.every if others.get(op.op) != exact(op))
