@@ -56,7 +56,9 @@ def turned(tree: Expr) -> Expr:
         return dataclasses.replace(tree, indices=tuple(map(turned, tree.indices)))
     if isinstance(tree, Call):
         operands = tuple(map(turned, tree.arguments))
-        return dataclasses.replace(tree, arguments=operands[::-1] if tree.function in SYMMETRIC else operands)
+        values = tree.function in ("min", "max") and any(isinstance(node, Read) for node in expr.walk(tree))
+        free = tree.function in SYMMETRIC and not values
+        return dataclasses.replace(tree, arguments=operands[::-1] if free else operands)
     if not isinstance(tree, Binary):
         return tree
     left, right = turned(tree.left), turned(tree.right)
@@ -103,6 +105,8 @@ def test_operands_in_another_order_are_no_change_to_callers():
         ("a > 0 and b % a == 0", "b % a == 0 and a > 0", False),
         ("a > 0 and b == 0", "0 == b and 0 < a", True),
         ("floor(a / b)", "floor(b / a)", False),
+        ("max(a, 0)", "max(0, a)", True),
+        ("max(x[i], 0)", "max(0, x[i])", False),
     ],
 )
 def test_only_symmetric_operands_change_places(was: str, now: str, same: bool):

@@ -1,7 +1,8 @@
 """Formulas that differ only in the order of operands: every operation takes the same values, and rounds as before.
 
 In: two formulas or assignments whose names mean the same. Out: whether they are alike. Sums and products keep their
-grouping. Operands of `and` and `or` keep their order if one of them may be undefined, as a quotient is.
+grouping. Operands of `and` and `or` keep their order if one of them may be undefined, as a quotient is. So do those of
+`min` and `max` that are values of tensors: of 0 and -0 the kernels give the second.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ def _form(tree: Expr) -> Hashable:
     operation = tree.function if isinstance(tree, Call) else tree.op
     if operation in TURNED:
         operation, operands = TURNED[operation], operands[::-1]
-    if operation in SYMMETRIC and len(operands) == 2 and not (operation in ("and", "or") and _partial(tree)):
+    if operation in SYMMETRIC and len(operands) == 2 and not _ordered(operation, tree):
         operands.sort(key=repr)
     return type(tree).__name__, operation, *operands
 
 
-def _partial(tree: Expr) -> bool:
-    """Whether a formula has parts that may have no value, so that what stands before them matters."""
-    return any(isinstance(node, Binary) and node.op in PARTIAL for node in walk(tree))
+def _ordered(operation: str, tree: Expr) -> bool:
+    """Whether the order of a symmetric operation matters for some values of its operands."""
+    if operation in ("and", "or"):
+        return any(isinstance(node, Binary) and node.op in PARTIAL for node in walk(tree))
+    return operation in ("min", "max") and any(isinstance(node, Read) for node in walk(tree))
