@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     project, out = shared.project(options), console()
     if options.check:
         library = load_with_gradients(project.spec, project.root)
-        return _check(replace(library, ops=(*library.ops, *library.gradients)), options.op, out)
+        return _check(replace(library, ops=library.every), options.op, out)
     if options.op is None:
         raise UsageError("an operation is needed, or --check")
     return _derive(load(project.spec, project.root), project, options, out)

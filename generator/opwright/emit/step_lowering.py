@@ -96,9 +96,9 @@ class Lowering(Loops):
     # Tasks.
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
-        """The tables of a task's lanes, reused from the previous task if all tasks have the same lanes and no table
+        """The tables of a task's lanes.
 
-        depends on another letter of tasks.
+        Those of the previous task are reused if all tasks have the same lanes and no table depends on another letter.
         """
         if not self.tables:
             return []
