@@ -288,8 +288,8 @@ class StepKernels(Operation):
                     for info in self.arrays_
                     if info.role != "between"
                 ]
-                head = f"void {self.function}_{label}_{isa.name}({', '.join(pointers)}, const {sizes} *sizes"
-                lines.append(f"{head}, int64_t first, int64_t last, const opwright_team *team, void *scratch);\n")
+                head = f"void {self.function}_{label}_{isa.name}({', '.join(pointers)}, const {sizes} *sizes_"
+                lines.append(f"{head}, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_);\n")
         return "".join(lines)
 
     def copied(self, value: Array) -> bool:

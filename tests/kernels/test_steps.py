@@ -58,6 +58,15 @@ def test_a_kernel_computes_what_the_interpreter_does(made: tuple[Library, Module
         same(array, expected[name])
 
 
+def test_tensors_may_have_the_names_of_the_parameters_around_them(made: tuple[Library, ModuleType]) -> None:
+    """Compiled with the declarations that cffi makes glue of, which sweeps of random specs do without."""
+    library, kernels = made
+    inputs = [real(2, 3), real(2), real(3), real(3), None]
+    expected = compute_steps(library.op("NamedLikeParameters"), inputs, {})
+    for array, name in zip(kernels.named_like_parameters(*inputs), expected, strict=True):
+        same(array, expected[name])
+
+
 HERE = {row.name: row for row in _isa.ISAS}
 ONE_EACH = tuple({call[0]: call for call in CALLS if getattr(call[1][0], "dtype", None) == F32}.values())
 

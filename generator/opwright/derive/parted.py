@@ -9,14 +9,19 @@ If the size is not a run, one part has its extent and the others 1.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ..language.expr import Expr, Name, Read
+from ..language.expr import Binary, Expr, Name, Number, Read, names
 from ..language.model import Dim, Op, Step, Tensor
 from ..language.schema import Assignment, Located
 from ..memo import memoised
 from .gradient.terms import replaced
 from .program import program
+
+
+def _letters(step: Step) -> frozenset[str]:
+    trees = [tree for found in step.assignments for tree in (found.target, found.value)]
+    return frozenset[str]().union(*map(names, [*trees, *(guard.tree for guard in step.where)]))
 
 
 def summed_sizes(op: Op) -> dict[str, tuple[Tensor, ...]]:
@@ -134,7 +139,16 @@ class _Parted:
 
     def step(self, step: Step) -> Step:
         cases = {word: self.assignment(found) for word, found in step.cases.items()}
-        return dataclasses.replace(step, do=self.assignment(step.do), cases=cases)
+        made = dataclasses.replace(step, do=self.assignment(step.do), cases=cases)
+        return dataclasses.replace(made, where=(*made.where, *self.walked(step, made)))
+
+    def walked(self, step: Step, made: Step) -> Iterator[Located]:
+        """Guards that always hold, on the parts of letters that nothing else names: a step walks them all the same."""
+        named = _letters(made)
+        for letter in sorted(_letters(step) & self.letters.keys()):
+            for part in self.letters[letter]:
+                if part not in named:
+                    yield Located(Binary(">=", Name(part), Number(0)), f"{part} >= 0", step.at)
 
     def assignment(self, found: Assignment | None) -> Assignment | None:
         if found is None:
