@@ -93,6 +93,7 @@ REFUSED = (
     ("stretched", "{name: weights, dims: {X: X, C: C}", "{name: weights, joined: C, dims: {X: X, C: C}", "broadcast-as", "no arrays are joined"),
     ("stretched", "gain[x, c] +=", "gain[x, c] =", "broadcast-as", "sum them with +="),
     ("stretched", "weights[x, c] * scale", "weights[x, c] * c", "broadcast-as", "'c' can only be an index by itself"),
+    ("stretched", "- lowest[c] min= scale", "- {by: weighted, cases: {'true': 'lowest[c] min= gain[x, c]', 'false': 'lowest[c] min= scale'}}", "broadcast-as", "so all cases name 'x'"),
     ("stretched", "weights[x, c] * scale", "weights[x, 0] * scale", "broadcast-as", "its index is a letter"),
     ("stretched", "weights[x, c] * scale", "weights[x, c] * number(x)", "broadcast-as", "'x' can only be an index"),
     ("stretched", "- total[c] += weights[x, c] * scale", "- {do: 'total[c] += weights[x, c] * scale', where: [c > 0]}", "broadcast-as", "by itself"),

@@ -19,9 +19,10 @@ from .gradient.terms import replaced
 from .program import program
 
 
-def _letters(step: Step) -> frozenset[str]:
-    trees = [tree for found in step.assignments for tree in (found.target, found.value)]
-    return frozenset[str]().union(*map(names, [*trees, *(guard.tree for guard in step.where)]))
+def letters_of_all(step: Step) -> frozenset[str]:
+    """The names in `where` and in every formula of a step."""
+    guards = frozenset[str]().union(*(names(guard.tree) for guard in step.where))
+    return guards | frozenset.intersection(*(names(made.target) | names(made.value) for made in step.assignments))
 
 
 def summed_sizes(op: Op) -> dict[str, tuple[Tensor, ...]]:
@@ -143,9 +144,9 @@ class _Parted:
         return dataclasses.replace(made, where=(*made.where, *self.walked(step, made)))
 
     def walked(self, step: Step, made: Step) -> Iterator[Located]:
-        """Guards that always hold, on the parts of letters that nothing else names: a step walks them all the same."""
-        named = _letters(made)
-        for letter in sorted(_letters(step) & self.letters.keys()):
+        """Guards that always hold, on the parts of letters that some formula does not name: it walks them too."""
+        named = letters_of_all(made)
+        for letter in sorted(letters_of_all(step) & self.letters.keys()):
             for part in self.letters[letter]:
                 if part not in named:
                     yield Located(Binary(">=", Name(part), Number(0)), f"{part} >= 0", step.at)

@@ -12,7 +12,7 @@ from ..language.expr import Call, Name
 from ..language.model import Op, Tensor
 from ..language.schema import Assignment, place
 from ..language.source import Mark, Problem, unknown
-from .parted import summed_sizes, symbol_of
+from .parted import letters_of_all, summed_sizes, symbol_of
 from .program import program
 
 RULE = "broadcast-as"
@@ -74,6 +74,11 @@ def used(op: Op) -> Iterator[Problem]:
                 message = f"'=' would write a cell of '{assignment.target.tensor}' once for each that it stands for"
                 yield Problem(assignment.at, RULE, f"{message}; sum them with +=")
             yield from _reached(op, assignment, letters)
+            for read in (read for read in expr.reads(assignment.value) if read.tensor in outputs):
+                if found := sorted(expr.names(read) & letters - letters_of_all(step)):
+                    message = f"'{read.tensor}' is summed along {symbol_of(op.semantics.ranges[found[0]])}"
+                    message += f", so all cases name '{found[0]}', or read an intermediate that holds '{read.tensor}'"
+                    yield Problem(assignment.value_at.moved(read.column), RULE, message)
     for tensor in op.inputs:
         if tensor.joined in tensor.dims and symbol_of(tensor.dims[tensor.joined or ""]) in sizes:
             message = (
