@@ -122,7 +122,6 @@ def resolve(
         },
         between={
             "blend": (1, (4096, 4096)),
-            "dst_sum_": (1, (4096, 4096)),
             "reckoned_0_": (-1, (rules.prod(w_ for w_ in W) * rules.prod(o_ for o_ in O),)),
         },
         terms=rules.sum_((
@@ -159,7 +158,6 @@ OPERATION = StepOperation(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
         ArrayInfo("dst", "output", {"N": "", "C": "", "X": ""}),
         ArrayInfo("blend", "between", {}),
-        ArrayInfo("dst_sum_", "between", {}),
         ArrayInfo("reckoned_0_", "between", {}),
     ),
     fields=(
@@ -178,7 +176,6 @@ OPERATION = StepOperation(
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_X", "stride", "dst", "X", 3, 0),
         Field("blend_at", "at", "blend", "", 0, 0),
-        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
         Field("reckoned_0__at", "at", "reckoned_0_", "", 0, 0),
         Field("word_mode", "word", "mode", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
@@ -187,7 +184,7 @@ OPERATION = StepOperation(
     outputs=("dst",),
     phases=(
         (Lanes("t", True, ()), ),
-        (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=10), Lanes("o", True, (("dst", "X"), ), terms=10), ),
+        (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=7), Lanes("o", True, (("dst", "X"), ), terms=7), ),
     ),
     accumulate=("float32", "float32", "float32"),
     words={"mode": ("nearest", "linear", "bilinear", "trilinear")},

@@ -37,7 +37,6 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t O_w_ = sizes_->O[2];
@@ -53,8 +52,8 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096, 0);
-    const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
+    const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096, 0);
+    const int64_t blocks_ = opwright_ceil_div(2, block_);
     const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -74,11 +73,11 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
         int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, W_w_);
+            const int64_t end_ = opwright_min(begin_ + block_, 2);
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - t_w_);
-                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_)))));
+                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2)))));
                     const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
@@ -122,15 +121,14 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
@@ -168,15 +166,13 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                        }
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -185,12 +181,10 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
                 }
             }
             if (mode_word_ == 0) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                            }
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                         }
                     }
                 }
@@ -220,15 +214,14 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
@@ -270,22 +263,20 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
             }
         }
         if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        for (int64_t c = begin_; c < end_; c += block_) {
-                                            const int64_t n_ = opwright_min(block_, end_ - c);
-                                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                            const float same_0_ = reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))];
-                                            opwright_bf16 diff_dst_room_[512];
-                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                                            }
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    for (int64_t c = begin_; c < end_; c += block_) {
+                                        const int64_t n_ = opwright_min(block_, end_ - c);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        const float same_0_ = reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))];
+                                        opwright_bf16 diff_dst_room_[512];
+                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_src_sum__row_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                         }
                                     }
                                 }
@@ -296,18 +287,16 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
             }
         }
         if (mode_word_ == 0) {
-            if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            for (int64_t c = begin_; c < end_; c += block_) {
-                                const int64_t n_ = opwright_min(block_, end_ - c);
-                                float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
+            for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
                             }
                         }
                     }
@@ -343,15 +332,14 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
@@ -390,15 +378,13 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                        for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * W_w_ + t_d_ * (W_h_ * W_w_) + o_w_ * (W_d_ * (W_h_ * W_w_)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * W_w_))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                                        }
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -407,12 +393,10 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
                 }
             }
             if (mode_word_ == 0) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
-                        for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                            for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
-                            }
+                for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                         }
                     }
                 }

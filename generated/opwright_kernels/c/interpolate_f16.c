@@ -38,7 +38,6 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t Q_d_ = sizes_->Q[0];
     const int64_t A_d_ = sizes_->A[0];
@@ -51,8 +50,8 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t block_ = opwright_block(W_w_, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512, 0);
-    const int64_t blocks_ = opwright_ceil_div(W_w_, block_);
+    const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512, 0);
+    const int64_t blocks_ = opwright_ceil_div(2, block_);
     const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -72,12 +71,12 @@ static void interpolate_f16_0_t(void *context_, int64_t part_)
         int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, W_w_);
+            const int64_t end_ = opwright_min(begin_ + block_, 2);
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - t_w_);
                     float reckoned_0__room_[512];
-                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
+                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
                     float *restrict reckoned_0__row_ = O_d_ * (O_h_ * O_w_) == 1 ? reckoned_0__first_ : reckoned_0__room_;
                     const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -122,14 +121,9 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
@@ -139,14 +133,17 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
     const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
     const int64_t A_h_ = sizes_->A[1];
     const int64_t B_h_ = sizes_->B[1];
     const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -183,176 +180,120 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                     blend[c - begin_] = 0.0f;
                 }
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                            const int64_t n_ = 512;
-                            float *restrict blend_row_ = blend + (c - begin_);
-                            float tile_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
+                        const int64_t n_ = 512;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
                                     }
                                 }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                            const int64_t n_ = 64;
-                            float *restrict blend_row_ = blend + (c - begin_);
-                            float tile_[64];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
                                     }
                                 }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                            const int64_t n_ = 32;
-                            float *restrict blend_row_ = blend + (c - begin_);
-                            float tile_[32];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
                                     }
                                 }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                            const int64_t n_ = end_ - c;
-                            float *restrict blend_row_ = blend + (c - begin_);
-                            float tile_[32];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict blend_row_ = blend + (c - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                    opwright_f16 src_room_[512];
+                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += same_0_ * opwright_from_f16(src_row_[i_]);
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
-                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
                         }
                     }
                 }
             }
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = 0.0f;
-            }
             if (mode_word_ == 0) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_sum__row_[i_] = opwright_from_f16(src_row_[i_]);
-                        }
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    opwright_f16 dst_room_[512];
+                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_f16 *restrict dst_row_ = opwright_place_f16(dst_first_, dst_C, n_, total_, dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = src_row_[i_];
                     }
+                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
-                    float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                     const float *restrict blend_row_ = blend + (c - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = blend_row_[i_];
-                    }
+                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
                 }
-            }
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -389,14 +330,9 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t W_w_ = sizes_->W[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
@@ -406,14 +342,17 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
     const int64_t A_d_ = sizes_->A[0];
     const int64_t B_d_ = sizes_->B[0];
     const int64_t Q_d_ = sizes_->Q[0];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t src_X_h_ = sizes_->src_X[1];
     const int64_t A_h_ = sizes_->A[1];
     const int64_t B_h_ = sizes_->B[1];
     const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t I_h_ = sizes_->I[1];
     const int64_t src_X_w_ = sizes_->src_X[2];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t I_w_ = sizes_->I[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -424,7 +363,7 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    int64_t table_0_[512];
+    int64_t table_0_[1024];
     int64_t table_1_[512];
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -446,8 +385,12 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             if (task_ == first_task_ || blocks_ != 1) {
+                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                        table_0_[t_w_ * 512 + (o_w_ - begin_)] = opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1);
+                    }
+                }
                 for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    table_0_[o_w_ - begin_] = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                     table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                 }
             }
@@ -456,186 +399,57 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
                     blend[o_w_ - begin_] = 0.0f;
                 }
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                        for (int64_t o_w_ = begin_; o_w_ < begin_ + (end_ - begin_) / 512 * 512; o_w_ += 512) {
-                            const int64_t n_ = 512;
-                            float *restrict blend_row_ = blend + (o_w_ - begin_);
-                            float tile_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                        opwright_f16 src_room_[512];
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                        }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += reckoned_0__row_[i_] * opwright_from_f16(src_room_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 512) {
+                        const int64_t n_ = opwright_min(512, end_ - o_w_);
+                        float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        float tile_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
+                                    opwright_f16 src_room_[512];
+                                    #pragma GCC unroll 4
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + table_0_[t_w_ * 512 + (o_w_ + i_ - begin_)] * src_X_w_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += reckoned_0__row_[i_] * opwright_from_f16(src_room_[i_]);
                                     }
                                 }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 512 * 512; o_w_ < begin_ + (end_ - begin_) / 64 * 64; o_w_ += 64) {
-                            const int64_t n_ = 64;
-                            float *restrict blend_row_ = blend + (o_w_ - begin_);
-                            float tile_[64];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                        opwright_f16 src_room_[512];
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                        }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += reckoned_0__row_[i_] * opwright_from_f16(src_room_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
-                                    }
-                                }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
-                            }
-                        }
-                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 64 * 64; o_w_ < begin_ + (end_ - begin_) / 32 * 32; o_w_ += 32) {
-                            const int64_t n_ = 32;
-                            float *restrict blend_row_ = blend + (o_w_ - begin_);
-                            float tile_[32];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                        opwright_f16 src_room_[512];
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                        }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += reckoned_0__row_[i_] * opwright_from_f16(src_room_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
-                                    }
-                                }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
-                            }
-                        }
-                        for (int64_t o_w_ = begin_ + (end_ - begin_) / 32 * 32; o_w_ < end_; o_w_ += 32) {
-                            const int64_t n_ = end_ - o_w_;
-                            float *restrict blend_row_ = blend + (o_w_ - begin_);
-                            float tile_[32];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            int64_t terms_ = 0;
-                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                    for (int64_t t_w_ = 0; t_w_ < W_w_; ++t_w_) {
-                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (W_w_ * (O_d_ * (O_h_ * O_w_)))));
-                                        opwright_f16 src_room_[512];
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(table_0_[o_w_ + i_ - begin_] + t_w_, 0), I_w_ - 1) * src_X_w_];
-                                        }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += reckoned_0__row_[i_] * opwright_from_f16(src_room_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                blend_row_[i_] += tile_[i_];
-                                            }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
-                                            }
-                                            terms_ = 0;
-                                        }
-                                    }
-                                }
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
-                            }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            blend_row_[i_] += tile_[i_];
                         }
                     }
                 }
             }
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                dst_sum_[o_w_ - begin_] = 0.0f;
-            }
             if (mode_word_ == 0) {
-                if (I_d_ - 1 >= 0 && I_h_ - 1 >= 0 && I_w_ - 1 >= 0) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                        opwright_f16 src_room_[512];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_sum__row_[i_] = opwright_from_f16(src_room_[i_]);
-                        }
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    opwright_f16 dst_room_[512];
+                    opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_f16 *restrict dst_row_ = opwright_place_f16(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    opwright_f16 src_room_[512];
+                    #pragma GCC unroll 4
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = src_room_[i_];
+                    }
+                    opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                     const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = blend_row_[i_];
-                    }
+                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
                 }
-            }
-            for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -46,6 +46,7 @@ static void static_reshape_f32_0_y(void *context_, int64_t part_)
             float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_Y_step_, n_, total_, dst_room_);
             float src_room_[512];
             const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
+            #pragma GCC unroll 4
             for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {
                 src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
             }

@@ -7,6 +7,7 @@ for a run of axes (`run`), and so does an axis, which may also be of extent 1 fo
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .exactness import divisible
+from .poly import NotPolynomial, polynomial
 
 # The initial value of a cell, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
@@ -170,9 +172,10 @@ class Program:
     def walks_inside(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times:
 
-        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells.
+        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells;
+        `min(max(h - 1, 0), H - 1)` on one of H cells, if H is never 0.
         """
-        if self.covers(name, axis, index) or self._wraps(name, axis, index):
+        if self.covers(name, axis, index) or self._wraps(name, axis, index) or self._held(name, axis, index):
             return True
         quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
         if not isinstance(quotient, Binary) or quotient.op != "/":
@@ -197,6 +200,22 @@ class Program:
             index = index.right
         wrapped = isinstance(index, Binary) and index.op == "%" and index.right == along.extent
         return wrapped and along.kind in ("one", "spatial")
+
+    def _held(self, name: str, axis: int, index: Expr) -> bool:
+        """Whether an index is clamped to the cells of its axis, which are some in every call."""
+        along = self.arrays[name].axes[axis]
+        some = along.kind in ("one", "spatial") and expr.names(along.extent) <= self.positive
+        return some and isinstance(along.extent, Name) and held(index, Binary("-", along.extent, Number(1)))
+
+
+def held(index: Expr, last: Expr) -> bool:
+    """Whether an index is clamped between 0 and the last cell, as in `min(max(index, 0), last)`."""
+    ends = {"min": last, "max": Number(0)}
+    if not isinstance(index, Call) or index.function not in ends or ends[index.function] not in index.arguments:
+        return False
+    other = "max" if index.function == "min" else "min"
+    inner = (one for one in index.arguments if isinstance(one, Call) and one.function == other)
+    return any(ends[other] in one.arguments for one in inner)
 
 
 @memoised
@@ -231,6 +250,18 @@ def chosen_by(found: Program) -> dict[str, tuple[str, frozenset[str]]]:
                     needs[read.tensor] = (by, words | more) if by == other else always
         grown = needs != before
     return {name: need for name, need in needs.items() if need != always}
+
+
+@memoised
+def constants(op: Op) -> Mapping[str, int]:
+    """The values of `let` that are one number whatever the sizes, such as the cells of a window of two."""
+    found: dict[str, int] = {}
+    for symbol, let in op.lets.items():
+        with contextlib.suppress(NotPolynomial):
+            value = polynomial(let.value.tree).constant if let.value is not None else None
+            if value is not None:
+                found[symbol] = value
+    return found
 
 
 def kind_of_extent(op: Op, extent: Expr) -> str:

@@ -215,7 +215,10 @@ class Carried(Code):
 
 @dataclass(frozen=True, eq=False)
 class For(Code):
-    """A loop of a letter over [begin, end): by one, or by a step, which may update a second letter."""
+    """A loop of a letter over [begin, end): by one, or by a step, which may update a second letter.
+
+    `unroll` is how many iterations a compiler is told to do at once; 0 leaves that to it.
+    """
 
     letter: str
     begin: Expr
@@ -224,6 +227,7 @@ class For(Code):
     step: Expr | None = None
     carried: Carried | None = None
     source: str = ""
+    unroll: int = 0
 
 
 Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | For

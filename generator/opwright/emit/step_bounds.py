@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..derive import slopes
 from ..derive.phases import loose_axes
-from ..derive.program import Formula, Part
+from ..derive.program import Formula, Part, held
 from ..language import expr
 from ..language.expr import Number
 from ..language.types import symbol_kinds
@@ -127,13 +127,3 @@ class Guards:
         if divisor == Number(1):
             return dividend
         return Call(f"opwright_{rounded}_by", (dividend, self.elements.integer(divisor, axis)))
-
-
-def held(index: expr.Expr, last: expr.Expr) -> bool:
-    """Whether an index is clamped between 0 and the last cell, as in `min(max(index, 0), last)`."""
-    ends = {"min": last, "max": Number(0)}
-    if not isinstance(index, expr.Call) or index.function not in ends or ends[index.function] not in index.arguments:
-        return False
-    other = "max" if index.function == "min" else "min"
-    inner = (one for one in index.arguments if isinstance(one, expr.Call) and one.function == other)
-    return any(ends[other] in one.arguments for one in inner)

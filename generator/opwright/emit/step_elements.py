@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..derive import slopes
 from ..derive.phases import Phase, Staged
-from ..derive.program import Array, Axis, dtype_of
+from ..derive.program import Array, Axis, constants, dtype_of
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
@@ -99,6 +99,9 @@ class Elements:
             return self.run(name, "cells")
         if kind.vector:
             number = axis or 0
+            known = constants(self.op).get(name)
+            if known is not None and number >= len(self.axes) - self.op.spatial_rank.min:  # an axis of every call
+                return nodes.integer(known)
             return self.constant(f"{name}_{self.axes[number]}_", Index(Member(SIZES, name), nodes.integer(number)))
         return self.member(name, "double" if kind.base == "real" else "int64_t")
 

@@ -6,11 +6,13 @@ row that it walks. The loop over lanes is the innermost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..derive.phases import Phase, Staged
-from ..derive.program import Axis
+from ..derive.program import Axis, constants
+from ..language import expr
 from ..language.kinds import Kind
 from ..language.model import Op
 from ..language.types import symbol_kinds
@@ -72,6 +74,15 @@ class Loops(Elements):
         else:
             loops = [Loop(letter.name, copy, self.extent(letter, number)) for copy, number in self.copies(letter)]
         return loops[:-1] if self.lanes is not None and letter.name == self.lanes.name else loops
+
+    def at_most(self, loop: Loop) -> float:
+        """A bound of the number of iterations that holds in every call."""
+        extent = self.program.letters[loop.letter].extent
+        if isinstance(extent, expr.Number):
+            return int(extent.value)
+        name = extent.id if isinstance(extent, expr.Name) else ""
+        known, let = constants(self.op).get(name), self.op.lets.get(name)
+        return max(known, let.neutral or 0) if known is not None and let is not None else math.inf
 
     def looped(self, loops: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], source: str) -> tuple[Stmt, ...]:
         """Loops around a body, the first outermost, each with the offsets of the row that it walks."""

@@ -7,6 +7,7 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -59,6 +60,9 @@ def absence(output: str) -> str:
     return f"{output}_absent_"
 
 
+TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
+
+
 class Lowering(Loops):
     """The loops of a phase around its elements."""
 
@@ -70,11 +74,11 @@ class Lowering(Loops):
     def body(self) -> tuple[Stmt, ...]:
         inner = step_wholes.named(self.statements(), self.known(), self.wholes)
         if self.lanes is not None and self.blocked:
-            inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables)
+            inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
             self.steps += [ZERO] if self.tables else []
         digits, task, total = self.decoded()
         loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
-        tables = (DeclareArray(name, "int64_t", ROOM) for name in self.tables.values())
+        tables = (DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items())
         made = (*self.declared.values(), *tables, *loop)
         tiles = self.moved()
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
@@ -103,13 +107,35 @@ class Lowering(Loops):
         if not self.tables:
             return []
         lane = Name(self.lane_name())
-        entries = [Assign(Index(Name(n), Binary("-", lane, BEGIN)), value) for value, n in self.tables.items()]
-        fill = For(lane.name, BEGIN, Name("end_"), tuple(entries))
+        taps, fill = self.taps(), dict[tuple[str, ...], list[Stmt]]()
+        for value, name in self.tables.items():
+            rows = tuple(sorted(taps.keys() & nodes.names(value)))
+            place = nodes.chain("+", [*map(step_wholes.row_of_table, rows), Binary("-", lane, BEGIN)], ZERO)
+            fill.setdefault(rows, []).append(Assign(Index(Name(name), place), value))
+        loops = [self.over([taps[row] for row in rows], entries) for rows, entries in fill.items()]
         changing = {name for name, _ in digits} & nodes.names_of(self.tables)
         if not self.counts_on(digits) or changing:
-            return [fill]
+            return loops
         others = Binary("!=", Name("blocks_"), ONE)
-        return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), (fill,))]
+        return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), tuple(loops))]
+
+    def over(self, taps: Sequence[Loop], entries: Sequence[Stmt]) -> Stmt:
+        """Loops over some taps and the lanes of a task."""
+        made: Stmt = For(self.lane_name(), BEGIN, Name("end_"), tuple(entries))
+        for loop in reversed(taps):
+            made = For(loop.name, ZERO, loop.extent, (made,))
+        return made
+
+    def rows_of(self, value: Expr) -> int:
+        """The rows of a table."""
+        return math.prod(int(self.at_most(loop)) for name, loop in self.taps().items() if name in nodes.names(value))
+
+    def taps(self) -> dict[str, Loop]:
+        """The loops of letters with few values, by name."""
+        walked = {name for part in self.phase.parts for name in part.letters} - {*self.phase.own}
+        others = [letter for name, letter in self.program.letters.items() if name in walked]
+        loops = [loop for letter in others if letter.kind != "run" for loop in self.loops_of(letter)]
+        return {loop.name: loop for loop in loops if self.at_most(loop) <= TAPS}
 
     def of_task(self) -> list[Stmt]:
         """The offsets of runs' letters that belong to tasks; those of loops are computed in their loops."""

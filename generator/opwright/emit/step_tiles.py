@@ -8,11 +8,12 @@ their product. Each lane adds in the same order whatever its tile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..derive.program import INITIAL, Formula, Part
 from . import nodes
-from .nodes import ONE, ZERO, Assign, Binary, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
+from .nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
 from .step_bounds import Bounds
 from .step_loops import Loop, Loops
 from .step_rows import N, Row, updated
@@ -39,15 +40,19 @@ def tiled(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], b
         cells = Binary("*", Binary("/", lanes, nodes.integer(width)), nodes.integer(width))
         return cells if low == ZERO else Binary("+", low, cells)
 
+    def tile(begin: Expr, end: Expr, count: Expr, width: int) -> tuple[For, Row]:
+        body, row = _tile(loops, part, formula, reduced, bounds, count, width)
+        return For(lane.name, begin, end, body, step=nodes.integer(width), source=part.source), row
+
     made: list[Stmt] = []
-    begin = low
+    begin, rest = low, Binary("-", high, lane)
     for width in WIDTHS:
-        body = _tile(loops, part, formula, reduced, bounds, nodes.integer(width), width)
-        made.append(For(lane.name, begin, whole(width), body, step=nodes.integer(width), source=part.source))
+        loop, row = tile(begin, whole(width), nodes.integer(width), width)
+        if row.gathers:  # into memory, where the tile may be as long as the row
+            return (tile(low, high, Call("opwright_min", (nodes.integer(width), rest)), width)[0],)
+        made.append(loop)
         begin = whole(width)
-    rest = _tile(loops, part, formula, reduced, bounds, Binary("-", high, lane), WIDTHS[-1])
-    made.append(For(lane.name, begin, high, rest, step=nodes.integer(WIDTHS[-1]), source=part.source))
-    return tuple(made)
+    return (*made, tile(begin, high, rest, WIDTHS[-1])[0])
 
 
 def _tile(
@@ -58,8 +63,8 @@ def _tile(
     bounds: Bounds,
     count: Expr,
     room: int,
-) -> tuple[Stmt, ...]:
-    """One tile, of so many lanes."""
+) -> tuple[tuple[Stmt, ...], Row]:
+    """One tile, of so many lanes, and the rows that it reads."""
     values, source = loops.values_of(part.target.tensor), part.source
     row = Row(loops, values, part, formula)
     target = row.target_row(True)
@@ -68,13 +73,14 @@ def _tile(
     clear = For("i_", ZERO, N, (Assign(Index(TILE, LANE), first, source=source),), source=source)
     put = updated(values, part.operator, Index(Name(target), LANE), Index(TILE, LANE), source)
     flush = For("i_", ZERO, N, (put,), source=source)
-    rounds = part.operator in ("sum", "product") and values.accumulate != "s64"
+    many = math.prod(map(loops.at_most, reduced)) > TERMS
+    rounds = many and part.operator in ("sum", "product") and values.accumulate != "s64"
     counted: list[Stmt] = [
         Assign(COUNT, ONE, "+="),
         If(Binary("==", COUNT, nodes.integer(TERMS)), (flush, clear, Assign(COUNT, ZERO)), source=source),
     ]
     inner = loops.looped(reduced, bounds, [*row.added(TILE), *(counted if rounds else [])], source)
-    return (
+    made = (
         Declare("n_", count),
         *pointer,
         DeclareArray(TILE.name, values.c_type, room),
@@ -83,3 +89,4 @@ def _tile(
         *inner,
         flush,
     )
+    return made, row

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from ..language.source import Code
 from ..memo import memoised
 from . import nodes
-from .nodes import Assign, Binary, Call, Declare, Expr, Index, Name, Stmt
+from .nodes import ZERO, Assign, Binary, Call, Declare, Expr, Index, Name, Stmt
+from .step_elements import ROOM
 
 QUOTIENTS = frozenset({"floor_div", "ceil_div", "floor_by", "ceil_by", "modulo"})
 PURE = frozenset(f"opwright_{name}" for name in (*QUOTIENTS, "min", "max"))
@@ -39,20 +40,31 @@ def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]
     return tuple(map(inner, body))
 
 
-def tabled(body: Sequence[Stmt], known: AbstractSet[str], lane: str, tables: dict[Expr, str]) -> tuple[Stmt, ...]:
-    """Statements with quotients of lanes and known names replaced by elements of tables; `tables` as `wholes` above."""
+def tabled(
+    body: Sequence[Stmt], known: AbstractSet[str], lane: str, tables: dict[Expr, str], taps: AbstractSet[str]
+) -> tuple[Stmt, ...]:
+    """Statements with quotients of lanes and known names replaced by elements of tables; `tables` as `wholes` above.
+
+    A quotient may depend on one of `taps`, letters of few values, for each of which the table has a row.
+    """
 
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
             return code
         if isinstance(code, Call) and code.function in PURE and _divides(code):
             entry, places = _of_lane(code, lane)
-            if len(places) == 1 and nodes.names(entry) <= known | {lane}:
-                name = tables.setdefault(entry, f"table_{len(tables)}_")
-                return Index(Name(name), Binary("-", places.pop(), Name("begin_")))
+            tap = nodes.names(entry) & taps
+            if len(places) == 1 and len(tap) <= 1 and nodes.names(entry) - tap <= known | {lane}:
+                name, at = tables.setdefault(entry, f"table_{len(tables)}_"), Binary("-", places.pop(), Name("begin_"))
+                return Index(Name(name), nodes.chain("+", [*map(row_of_table, tap), at], ZERO))
         return nodes.mapped(code, inner)
 
     return tuple(map(inner, body))
+
+
+def row_of_table(tap: str) -> Expr:
+    """Where the row of a tap's value begins in a table."""
+    return Binary("*", Name(tap), nodes.integer(ROOM))
 
 
 def _of_lane(code: Node, lane: str) -> tuple[Node, set[Expr]]:
@@ -78,8 +90,11 @@ def _has_quotient(code: Code) -> bool:
     return (isinstance(code, Call) and _is_quotient(code)) or any(map(_has_quotient, nodes.parts(code)))
 
 
-def _divides(code: Call) -> bool:
-    return _is_quotient(code) or any(isinstance(one, Call) and _divides(one) for one in code.arguments)
+def _divides(code: Expr) -> bool:
+    """Whether a quotient stands in code that only divides, bounds, adds and multiplies."""
+    if isinstance(code, Binary):
+        return _divides(code.left) or _divides(code.right)
+    return isinstance(code, Call) and (_is_quotient(code) or any(map(_divides, code.arguments)))
 
 
 def _is_quotient(code: Call) -> bool:

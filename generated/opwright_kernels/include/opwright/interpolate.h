@@ -30,7 +30,6 @@ typedef struct opwright_interpolate_sizes {
     int64_t dst_C;
     int64_t dst_X[3];
     int64_t blend_at;
-    int64_t dst_sum__at;
     int64_t reckoned_0__at;
     int64_t word_mode;
     int64_t task_bytes_;
