@@ -23,7 +23,7 @@ def quick(plan: Any) -> Quick:
     whole = one_output and not any(bits for _, bits, *_ in (*plan.inputs, *plan.outputs))
     if whole and len(plan.inputs) == 1:
         return _of_one(plan)
-    if whole and len(plan.inputs) == 2:
+    if whole and len(plan.inputs) > 1 and None not in plan.absent[2:]:
         return _of_two(plan)
     return _of_many(plan)
 
@@ -42,7 +42,7 @@ def _of_one(plan: Any) -> Quick:
         if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
             return None
         at, to = address(kind, a), address(kind_out, result)
-        if serial and threads is None:
+        if (serial and threads is None) or (threads == 1 and type(threads) is int):
             kernel(at, to, sizes, 0, phases, team, memory(size) if size else null)
         else:
             workers, room = plan.workers(thread_count(plan, threads))
@@ -54,12 +54,12 @@ def _of_one(plan: Any) -> Quick:
 
 def _of_two(plan: Any) -> Quick:
     address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
-    ((kind_a, _), (kind_b, _)), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
-    serial, (team, size), absent = plan.terms < SERIAL_TERMS, plan.alone, plan.absent[1]
+    ((kind_a, _), (kind_b, _), *_), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
+    serial, (team, size), (_, absent, *others) = plan.terms < SERIAL_TERMS, plan.alone, plan.absent
     made = empty if serial else allocated
 
     def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
-        a, b = inputs
+        a, b, *_ = inputs
         if type(a) is not ndarray or not a.flags.carray:
             return None
         if b is not None and (type(b) is not ndarray or not b.flags.carray):
@@ -68,11 +68,11 @@ def _of_two(plan: Any) -> Quick:
         if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
             return None
         at_a, at_b, to = address(kind_a, a), absent if b is None else address(kind_b, b), address(kind_out, result)
-        if serial and threads is None:
-            kernel(at_a, at_b, to, sizes, 0, phases, team, memory(size) if size else null)
+        if (serial and threads is None) or (threads == 1 and type(threads) is int):
+            kernel(at_a, at_b, *others, to, sizes, 0, phases, team, memory(size) if size else null)
         else:
             workers, room = plan.workers(thread_count(plan, threads))
-            kernel(at_a, at_b, to, sizes, 0, phases, workers, memory(room) if room else null)
+            kernel(at_a, at_b, *others, to, sizes, 0, phases, workers, memory(room) if room else null)
         return result
 
     return run
@@ -103,7 +103,7 @@ def _of_many(plan: Any) -> Quick:
             result = made(shape, dtype) if given is None or given[number] is None else given[number]
             results.append(result)
             arguments.append(address(kind, result if bits is None else result.getfield(bits)))
-        if serial and threads is None:
+        if (serial and threads is None) or (threads == 1 and type(threads) is int):
             kernel(*arguments, sizes, 0, phases, team, memory(size) if size else null)
         else:
             workers, room = plan.workers(thread_count(plan, threads))

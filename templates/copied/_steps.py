@@ -106,6 +106,9 @@ class StepOperation(StepKernels):
         if len(inputs) == 2 and inputs[1] is not None:
             a, b = inputs
             return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape
+        if len(inputs) == 3 and inputs[2] is None and inputs[1] is not None:
+            a, b, _ = inputs
+            return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape, None
         told: list[Any] = [self.function, said, stated]
         for value in inputs:
             if value is None:
