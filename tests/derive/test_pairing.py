@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from opwright.derive.phases import staged
+from opwright.emit.step_kernels import step_unit
 from opwright.load import load_texts
 
+FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
 SPEC = """op: Scores
 revision: 1
 summary: Heads of queries that share heads of keys.
@@ -60,3 +64,11 @@ def test_cells_that_may_be_outside_are_left_to_loops(index: str, changed: dict[s
 @pytest.mark.parametrize(("where", "found"), [("k <= q", 1), ("k <= q, q <= k + 3", 0), ("w <= q", 0)])
 def test_one_condition_on_the_sums_is_applied_after_them(where: str, found: int) -> None:
     assert contractions(**{**EXACT, "where": where}, index="floor(h / S)") == found
+
+
+def test_sums_computed_with_the_factor_that_they_read_are_copied_by_no_engine() -> None:
+    """The step that makes the factor of `dst` walks its sums; they are a step of that phase, and no contraction."""
+    text = (FORMULAS / "hat_interpolate.yaml").read_text(encoding="utf-8")
+    (op,) = load_texts({"hat_interpolate.yaml": text}).ops
+    assert [(len(phase.parts), phase.contraction, phase.copies) for phase in staged(op).phases] == [(3, None, None)]
+    assert len(step_unit(op).kernels) == len(op.dtypes)

@@ -210,7 +210,12 @@ def summed(made: StepDraft) -> None:
     if all(own):
         f.letters = list({x.name: x for x in [*(d.one(xs) for xs in own), *d.shuffled(made.letters)[:1]]}.values())
         spots = [next(x.name for x in f.letters if (x.extent, x.kind) == axis) for axis in axes]
-        made.steps.append(f"{name}[{', '.join(spots)}] {d.one(['+=', 'max=', 'min='])} {f.exact()}")
+        start = f"{name}[{', '.join(spots)}] {d.one(['+=', 'max=', 'min='])}"
+        if d.chance(0.3):
+            words = ["one_way", "other_way"]
+            made.steps.append({"by": d.word(words), "cases": {word: f"{start} {f.exact()}" for word in words}})
+        else:
+            made.steps.append(f"{start} {f.exact()}")
         made.outputs.append({"name": name, "dims": dict(tensor["dims"]), "broadcast_as": tensor["name"]})
         made.stored[name] = "sums"
 

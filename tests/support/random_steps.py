@@ -192,6 +192,8 @@ class StepDraft:
         make = f.rough if rough else f.exact
         if operator == "=" and not rough and d.chance(0.15):
             make = f.condition
+        if operator == "+=" and not rough and d.chance(0.2):
+            make = f.product
         step: dict[str, Any]
         if d.chance(0.2):
             words = ["one_way", "other_way"]

@@ -142,3 +142,53 @@ def window_partition(inputs: Sequence[Any], attributes: Attributes) -> Sequence[
     src = np.roll(inputs[0], (-shift, -shift), (1, 2))
     cut = src.reshape(batch, rows // size, size, columns // size, size, channels).transpose(0, 1, 3, 2, 4, 5)
     return [cut.reshape(batch * (rows // size) * (columns // size), size * size, channels)]
+
+
+@formula
+def hat_interpolate(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, places = inputs
+    away = np.abs(np.broadcast_to(places, (*src.shape[:-1], places.shape[-1]))[..., None] - np.arange(src.shape[-1]))
+    return [(src[..., None, :] * np.maximum(0, 1 - away)).sum(-1)]
+
+
+@formula
+def polynomial(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, coefficients = inputs[0] / 4, inputs[1]
+    dst, slope = np.zeros(x.shape), np.zeros(x.shape)
+    for power, coefficient in enumerate(coefficients):
+        dst += coefficient * x**power
+        slope += power * coefficient * x ** max(power - 1, 0)
+    return [dst, slope]
+
+
+@formula
+def running_extremes(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src = np.moveaxis(inputs[0], attributes["axis"], -1)
+    high, positive = np.maximum.accumulate(src, -1), np.minimum.accumulate(src > 0, -1)
+    low = np.flip(np.minimum.accumulate(np.flip(src, -1), -1), -1)
+    at = [src[..., : cell + 1].argmax(-1) for cell in range(src.shape[-1])]
+    found = [high, low, positive, np.stack(at, -1) if at else np.zeros(src.shape)]
+    return [np.moveaxis(array, -1, attributes["axis"]) for array in found]
+
+
+@formula
+def quantile_by_rank(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    axis, place = attributes["axis"], attributes["place"]
+    at = np.take(np.argsort(inputs[0], axis, kind="stable"), [place], axis)
+    found = [np.take_along_axis(inputs[0], at, axis), at]
+    return found if attributes["keep_dims"] else [array.squeeze(axis) for array in found]
+
+
+@formula
+def confusion(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    labels, guesses, weights = inputs
+    classes, counts = attributes["classes"], np.zeros([attributes["classes"]] * 2)
+    for number, (label, guess) in enumerate(zip(labels.astype(int), guesses.astype(int), strict=True)):
+        if 0 <= label < classes and 0 <= guess < classes and label != attributes["ignore"]:
+            counts[label, guess] += 1 if weights is None else weights[number]
+    return [counts, np.asarray(np.trace(counts) / counts.sum() if counts.sum() > 0 else 0.0)]
+
+
+@formula
+def pack_bits(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    return [np.packbits(inputs[0] != 0, -1, bitorder=attributes["bit_order"])]

@@ -139,6 +139,10 @@ class Formulas:
             forms += [f"round({a} * 0.5)", f"floor({a} / 2)", f"ceil(0.25 * {a})", f"({a}) / 2", f"round(-({a}) / 2)"]
         return self.one(forms)
 
+    def product(self) -> str:
+        """A factor times another, which steps may store: sums of such may be contractions."""
+        return f"{self.atom()} * ({self.exact(1)})"
+
     def condition(self, depth: int = 0) -> str:
         compare = self.one(["==", "!=", "<", "<=", ">", ">="])
         forms = [f"{self.atom()} {compare} {self.atom()}", f"{self.integer()} {compare} {self.integer()}", *self.truths]

@@ -244,3 +244,38 @@ def partial_rotary(inputs: Sequence[Any], attributes: Attributes) -> Sequence[An
     one, other, rest = src[..., :half], src[..., half : 2 * half], src[..., 2 * half :]
     cosines, sines = cosines[:, None], sines[:, None]
     return [np.concatenate([one * cosines - other * sines, other * cosines + one * sines, rest], -1)]
+
+
+@formula
+def causal_depthwise(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, weights, bias, state = inputs
+    behind = attributes["data_format"] == "NXC"
+    src = src.swapaxes(1, 2) if behind else src
+    (_, taps), times, dilation = weights.shape, src.shape[2], attributes["dilation"]
+    before = np.zeros((*src.shape[:2], (taps - 1) * dilation)) if state is None else state
+    whole = np.concatenate([before, src], -1)
+    found = sum(whole[:, :, k * dilation : k * dilation + times] * weights[:, k, None] for k in range(taps))
+    found = found if bias is None else found + bias[:, None]
+    found = found / (1 + np.exp(-found)) if attributes["activate"] else found
+    return [found.swapaxes(1, 2) if behind else found, whole[:, :, times:]]
+
+
+@formula
+def max_pool_at(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    behind = attributes["data_format"] == "NXC"
+    src = np.moveaxis(inputs[0], -1, 1) if behind else inputs[0]
+    space = src.shape[2:]
+    kernel, strides, pads = (each(attributes[name], len(space)) for name in ("kernel", "strides", "pads"))
+    extents = [
+        -((cells + 2 * pad - window) // -stride) + 1
+        for cells, window, stride, pad in zip(space, kernel, strides, pads, strict=True)
+    ]
+    numbers, top = np.arange(math.prod(space)).reshape(space), np.zeros((*src.shape[:2], *extents))
+    at = np.zeros(top.shape)
+    for cell in cells_of(*extents):
+        starts = [spot * stride - pad for spot, stride, pad in zip(cell, strides, pads, strict=True)]
+        window = tuple(slice(max(start, 0), start + cells) for start, cells in zip(starts, kernel, strict=True))
+        seen = src[(..., *window)].reshape(*src.shape[:2], numbers[window].size)
+        top[(..., *cell)] = seen.max(-1)
+        at[(..., *cell)] = numbers[window].ravel()[seen.argmax(-1)] if src.size else 0
+    return [np.moveaxis(array, 1, -1) if behind else array for array in (top, at)]

@@ -11,7 +11,7 @@ reads rows once, which another step reads again, is fused with that step.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
@@ -265,7 +265,8 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
     for part in _late(found):
         contracted = contraction(found, part)
-        copied, added = _copied(found, part, optional)
+        engines = {phase.contraction.target.tensor for phase in phases if phase.contraction is not None}
+        copied, added = _copied(found, part, optional, engines)
         group = phases[-1] if phases else None
         alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
         if group and not (copied or group.copies) and _walk_together(group, part, contracted):
@@ -334,20 +335,24 @@ def _late(found: Program) -> list[Part]:
     return parts
 
 
-def _copied(found: Program, part: Part, optional: frozenset[str]) -> tuple[str | None, str | None]:
-    """The output to which a step copies the sums of a contraction that nothing else reads,
+def _copied(
+    found: Program, part: Part, optional: frozenset[str], engines: Collection[str]
+) -> tuple[str | None, str | None]:
+    """The output to which a step copies the sums of a contraction, in a phase of its own, that nothing else reads,
 
-    and the input that it adds; a call without that input adds 0.
+    and the input that it adds; a call without that input adds 0. `engines`: the sums of such phases.
     """
     value: Expr = part.formulas[0].value
     added: str | None = None
     right = value.right if isinstance(value, Binary) and value.op == "+" else None
     if isinstance(value, Binary) and isinstance(right, Read) and right.tensor in optional:
         added, value = right.tensor, value.left
-    if not isinstance(value, Read) or value.indices != part.target.indices or part.operator != "set" or part.by:
+    if not isinstance(value, Read) or value.tensor not in engines:
+        return None, None
+    if value.indices != part.target.indices or part.operator != "set" or part.by:
         return None, None
     users = [other for other in found.parts if value.tensor in (read.tensor for read in (other.target, *other.reads))]
-    alone = len(users) == 2 and users[1] is part and contraction(found, users[0]) is not None
+    alone = len(users) == 2 and users[1] is part
     written = found.arrays[part.target.tensor].role == "output" and plain(found, part)
     return (part.target.tensor, added) if alone and written else (None, None)
 
