@@ -63,5 +63,10 @@ def _plain(out: Console, columns: Sequence[str], cells: Sequence[Sequence[str]],
     heads = [columns] if any(columns) else []
     widths = [max(map(len, column)) for column in zip(*heads, *cells, strict=True)]
     for row in (*heads, *cells):
-        ways = zip(row, widths, numeric, strict=True)
-        say(out, "  ".join(cell.rjust(width) if number else cell.ljust(width) for cell, width, number in ways).rstrip())
+        columns_of = zip(row, widths, numeric, strict=True)
+        say(
+            out,
+            "  ".join(
+                cell.rjust(width) if number else cell.ljust(width) for cell, width, number in columns_of
+            ).rstrip(),
+        )

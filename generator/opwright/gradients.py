@@ -65,8 +65,8 @@ def astray(op: Op, library: Library) -> Iterator[Problem]:
         except Underivable as reason:
             yield Problem(relation.at, "gradient-derived", f"{origin.op} has no derived gradient: {reason}")
             continue
-        kept = tuple(row for row in wanted.dtypes if row in op.dtypes)  # a person may leave rows out
-        if text(_meaning(op)) != text(dataclasses.replace(_meaning(wanted), dtypes=kept)):
+        rows = tuple(row for row in wanted.dtypes if row in op.dtypes)  # a person may leave rows out
+        if text(_meaning(op)) != text(dataclasses.replace(_meaning(wanted), dtypes=rows)):
             yield Problem(relation.at, "gradient-derived", f"this does not follow from {origin.op}; {fix}")
 
 

@@ -120,8 +120,8 @@ def test_what_walks_no_channel_is_counted_once_for_all_channels(library: Library
 def test_two_letters_of_one_axis_become_one_along_which_lanes_may_go(library: Library) -> None:
     (phase,) = staged(library.op("GroupNorm")).phases
     assert {*phase.own} == {"n", "g"}
-    assert phase.joined is not None
-    (whole,) = phase.joined.phases
+    assert phase.merged is not None
+    (whole,) = phase.merged.phases
     assert whole.lanes == ("g_k_",) == phase.lanes[-1:]
     assert whole.own == ("n",)
     walked = [part.letters for part in whole.parts if "x" in part.letters]

@@ -25,7 +25,7 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
     """The blocks of a page's lines, in order."""
     from markdown_it import MarkdownIt
 
-    lines = list(_apart(lines))
+    lines = list(_separated(lines))
     tokens = MarkdownIt("commonmark", {"maxNesting": 20}).enable("table").parse("\n".join(line.text for line in lines))
     offsets = [line.offset for line in lines]
     at = 0
@@ -43,7 +43,7 @@ def read(lines: list[Line], original: Original) -> Iterator[Block]:
         at += 1
 
 
-def _apart(lines: list[Line]) -> Iterator[Line]:
+def _separated(lines: list[Line]) -> Iterator[Line]:
     """The lines, with an empty one before a line that would otherwise be read as one more row of a table."""
     inside = False
     for line in lines:

@@ -82,8 +82,8 @@ def _parsed(lines: list[Line], original: Original) -> Table | None:
         return original.cell(" ".join(found[3]), offset) if found else Cell("", original.mark(offset))
 
     header = [[cell(part) for part in row] for row in head]
-    joined = tuple(Cell(" ".join(c.text for c in column).strip(), column[0].at) for column in zip(*header, strict=True))
-    return Table(joined, tuple(tuple(map(cell, row)) for row in body), original.mark(lines[0].offset))
+    heads = tuple(Cell(" ".join(c.text for c in column).strip(), column[0].at) for column in zip(*header, strict=True))
+    return Table(heads, tuple(tuple(map(cell, row)) for row in body), original.mark(lines[0].offset))
 
 
 def _text(lines: list[Line], at: int, original: Original) -> tuple[int, Block | None]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from .markdown import is_separator
 from .page import HOLE, Block, Cell, Line, Original, Table, Text, plain
 
-GOES_ON = re.compile(r" \S|[.,;:)]")  # the start of a line that continues a sentence after a lost formula
+CONTINUATION = re.compile(r" \S|[.,;:)]")  # the start of a line that continues a sentence after a lost formula
 
 
 def read(lines: list[Line], original: Original) -> Iterator[Block]:
@@ -84,21 +84,21 @@ def _cells(row: list[Line], original: Original) -> tuple[Cell, ...]:
 
 def _texts(lines: list[Line], original: Original) -> Iterator[Text]:
     """Paragraphs; parts around lost formulas are rejoined, with the holes marked."""
-    joined_text, start, gap = "", 0, False
+    paragraph, start, gap = "", 0, False
     for line in lines:
         text = line.text
         if not text.strip():
             gap = gap or bool(text)
             continue
-        if joined_text and GOES_ON.match(text):
-            joined_text += f" {HOLE} {text}"
+        if paragraph and CONTINUATION.match(text):
+            paragraph += f" {HOLE} {text}"
         else:
-            if joined_text:
-                yield _text(joined_text + f" {HOLE}" * gap, start, original)
-            joined_text, start = (f"{HOLE} {text}" if GOES_ON.match(text) else text), line.offset
+            if paragraph:
+                yield _text(paragraph + f" {HOLE}" * gap, start, original)
+            paragraph, start = (f"{HOLE} {text}" if CONTINUATION.match(text) else text), line.offset
         gap = False
-    if joined_text:
-        yield _text(joined_text, start, original)
+    if paragraph:
+        yield _text(paragraph, start, original)
 
 
 def _text(text: str, offset: int, original: Original) -> Text:

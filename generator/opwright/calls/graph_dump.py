@@ -111,10 +111,10 @@ class GraphCall:
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The name of each input in the spec."""
-        return (self.op.inputs * len(self.inputs))[: len(self.inputs)] if self.joined else self.op.inputs
+        return (self.op.inputs * len(self.inputs))[: len(self.inputs)] if self.concatenates else self.op.inputs
 
     @property
-    def joined(self) -> bool:
+    def concatenates(self) -> bool:
         return self.op.inputs[0].joined is not None
 
 

@@ -123,7 +123,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
     ]
     with refusals(package):
         attributes = dict(call.attributes)
-        asked = [described] if call.joined else described
+        asked = [described] if call.concatenates else described
         inferred = package.infer_shape(function, *asked, **attributes)
         plan = package.explain(function, *asked, threads=threads, **attributes)
     made = inferred if inferred and isinstance(inferred[0], tuple) else (inferred,)
@@ -131,7 +131,7 @@ def run(package: Any, call: GraphCall, source: Source, threads: int | None = Non
         _output_agrees(op, logical, shape)
     _fits(call, shapes, made)
     arrays = _arrays(call, shapes, described, source)
-    given: list[Any] = [arrays] if call.joined else list(arrays)
+    given: list[Any] = [arrays] if call.concatenates else list(arrays)
     targets = tuple(_out(logical, shape) for logical, shape in zip(call.outputs, made, strict=True))
     out = targets[0] if len(op.outputs) == 1 else targets
     with refusals(package):

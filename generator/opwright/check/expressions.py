@@ -89,11 +89,11 @@ def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:
         yield Problem(
             tensor.at, "tensor-view", f"the view of '{tensor.name}' consists of distinct letters that are not symbols"
         )
-    for way in tensor.arrangements.values():
-        used = frozenset().union(*(expr.names(index.tree) for index in way.index.values()))
+    for arrangement in tensor.arrangements.values():
+        used = frozenset().union(*(expr.names(index.tree) for index in arrangement.index.values()))
         if unused := [letter for letter in tensor.view if letter not in used]:
-            yield Problem(way.at, "tensor-view", f"no index of this arrangement uses {', '.join(unused)}")
-        for index in way.index.values():
+            yield Problem(arrangement.at, "tensor-view", f"no index of this arrangement uses {', '.join(unused)}")
+        for index in arrangement.index.values():
             for name in expr.names(index.tree) - letters - known:
                 yield Problem(index.at, "unknown-symbol", f"unknown symbol '{name}'{suggestion(name, letters | known)}")
             if expr.reads(index.tree):
@@ -218,11 +218,11 @@ def _per_axis(op: Op, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
                     "tensor-spatial",
                     f"axes {', '.join(spatial)} of '{tensor.name}' are all per spatial axis; one may be",
                 )
-        ways = {
+        spatial_axes = {
             tuple(axis for axis, extent in dims.items() if _is_spatial(op, extent.tree, kinds))
             for dims in tensor.dims_by_arrangement.values()
         }
-        if len(ways) > 1:
+        if len(spatial_axes) > 1:
             yield Problem(
                 tensor.at, "tensor-spatial", f"the arrangements of '{tensor.name}' differ in their spatial axis"
             )
@@ -266,7 +266,7 @@ def _class(group: GroupClass, kinds: Mapping[str, Kind]) -> Iterator[Problem]:
 def steps(op: Op) -> Iterator[Problem]:
     for step in plan(op):
         if isinstance(step, Bind) and (step.tensor.optional or step.tensor.when):
-            for axis in (axis for way in step.arrangements for axis in way.axes if not axis.known):
+            for axis in (axis for arrangement in step.arrangements for axis in arrangement.axes if not axis.known):
                 only = f"only the optional input '{step.tensor.name}' determines the size {axis.unknown}"
                 message = f"{only}, but calls may omit it"
                 yield Problem(axis.extent.at, "extent-optional", message)

@@ -98,9 +98,9 @@ def _axes(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, Expr], dict[st
             dict(zip(tensor.dims, read.indices, strict=True)),
         )
     view = dict(zip(tensor.view, read.indices, strict=False))
-    for way in tensor.arrangements.values():
-        extents = {axis: extent.tree for axis, extent in way.dims.items()}
-        yield extents, {axis: substitute(index.tree, view) for axis, index in way.index.items()}
+    for arrangement in tensor.arrangements.values():
+        extents = {axis: extent.tree for axis, extent in arrangement.dims.items()}
+        yield extents, {axis: substitute(index.tree, view) for axis, index in arrangement.index.items()}
 
 
 def _value(op: Op, tree: Expr, scope: Mapping[str, Kind], at: Mark, readable: list[str]) -> Iterator[Problem]:

@@ -18,9 +18,9 @@ SHOWN = 20  # files listed per state
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--check", action="store_true", help="compare only, never write")
-    way.add_argument("--watch", action="store_true", help="write again after every save of a spec or template")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="compare only, never write")
+    mode.add_argument("--watch", action="store_true", help="write again after every save of a spec or template")
     shared.folders(parser)
 
 

@@ -78,15 +78,15 @@ def _check(library: Library, only: str | None, out: Console) -> int:
     from ..oracle.slopes import disagreement
 
     problems = [str(problem) for op in library.ops for problem in astray(op, library)]
-    held = 0
+    checked = 0
     for forward, backward, tie in claims(library):
         if only in (None, forward.op, forward.function, backward.op, backward.function):
-            held += 1
+            checked += 1
             difference = disagreement(forward, backward, tie)
             problems += [difference] if difference is not None else []
     for problem in problems:
         say(out, problem)
-    if not held:
+    if not checked:
         raise Failed("nothing was checked: no spec claims a gradient of steps")
-    say(out, f"{held} gradients, {len(problems)} of them wrong" if problems else f"{held} gradients agree")
+    say(out, f"{checked} gradients, {len(problems)} of them wrong" if problems else f"{checked} gradients agree")
     return FAILED if problems else OK

@@ -132,7 +132,7 @@ def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:
     accessed = accessed.substitute(ones)
     letters = {letter for axes in accessed.arrangements for axis in axes for letter in axis.index.letters}
     distances = {letter: accessed.coefficient(letter) for letter in letters}
-    if all(len(set(per_way)) == 1 for per_way in distances.values()):
+    if all(len(set(strides)) == 1 for strides in distances.values()):
         return Access(accessed.tensor, accessed.arrangements[:1])
     return accessed
 

@@ -20,12 +20,12 @@ from .poly import NotPolynomial
 LIMIT = 2**62
 
 
-def index_of(tensor: Tensor, read: Read, way: str) -> dict[str, Expr]:
+def index_of(tensor: Tensor, read: Read, arrangement: str) -> dict[str, Expr]:
     """The index on each axis of a tensor, in the letters of the read."""
     if not tensor.arrangements:
         return dict(zip(tensor.dims, read.indices, strict=True))
     letters = dict(zip(tensor.view, read.indices, strict=True))
-    return {axis: substitute(index.tree, letters) for axis, index in tensor.arrangements[way].index.items()}
+    return {axis: substitute(index.tree, letters) for axis, index in tensor.arrangements[arrangement].index.items()}
 
 
 def magnitude(tree: Expr, extents: Mapping[str, Expr]) -> Expr:
@@ -78,6 +78,6 @@ def formals(op: Op, read: Read) -> dict[str, Expr]:
 def _reaches(tensor: Tensor, read: Read, extents: Mapping[str, Expr]) -> list[tuple[str, Expr]]:
     return [
         (f"{tensor.name}.{axis}", Binary("+", magnitude(index, extents), magnitude(dims[axis].tree, {})))
-        for way, dims in tensor.dims_by_arrangement.items()
-        for axis, index in index_of(tensor, read, way).items()
+        for arrangement, dims in tensor.dims_by_arrangement.items()
+        for axis, index in index_of(tensor, read, arrangement).items()
     ]

@@ -67,7 +67,8 @@ class _Contract:
         """The output whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
         letters = {letter: f"letter {number}" for number, letter in enumerate(tensor.view)}
         arrangements: list[tuple[dict[str, Located], dict[str, Expr]]] = [
-            (way.dims, {axis: index.tree for axis, index in way.index.items()}) for way in tensor.arrangements.values()
+            (arrangement.dims, {axis: index.tree for axis, index in arrangement.index.items()})
+            for arrangement in tensor.arrangements.values()
         ]
         places: dict[str, Expr] = {axis: Number(number) for number, axis in enumerate(tensor.dims)}
         made = []
@@ -146,7 +147,7 @@ class _Contract:
         if isinstance(tree, Unary) and tree.op == "-":
             return -self.poly(tree.operand, letters)
         if isinstance(tree, Binary) and tree.op in LOGIC:
-            sides = {self.text(side, letters): side for side in joined(tree, tree.op)}
+            sides = {self.text(side, letters): side for side in operands(tree, tree.op)}
             alone = self.poly(next(iter(sides.values())), letters)
             return alone if len(sides) == 1 else Poly.symbol(digest([tree.op, sorted(sides)]))
         extreme = isinstance(tree, Call) and tree.function in ("min", "max")
@@ -228,11 +229,11 @@ class _Steps(_Contract):
             [word, [[places[a], self.text(dims[a].tree)] for a in o]] for word, o in self.words(tensor, dims)
         )
         marked = [sorted(places[axis] for axis in named) for named in (tensor.broadcast, tensor.may_lack)]
-        joined = "" if tensor.joined is None else str(places[tensor.joined])
+        concatenated = "" if tensor.joined is None else str(places[tensor.joined])
         when = self.text(tensor.when.tree) if tensor.when else ""
         absent = "" if tensor.absent is None else _number(tensor.absent)
         shape = self.tensors.get(tensor.broadcast_as or "", "")
-        return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), joined, when, absent, shape]
+        return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), concatenated, when, absent, shape]
 
     def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
         """The same; a boolean attribute has its two words."""
@@ -273,10 +274,10 @@ class _Steps(_Contract):
         return [extents, steps]
 
 
-def joined(tree: Expr, op: str) -> list[Expr]:
+def operands(tree: Expr, op: str) -> list[Expr]:
     """The sides of a chain of one operator."""
     if isinstance(tree, Binary) and tree.op == op:
-        return [*joined(tree.left, op), *joined(tree.right, op)]
+        return [*operands(tree.left, op), *operands(tree.right, op)]
     return [tree]
 
 

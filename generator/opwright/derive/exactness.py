@@ -89,8 +89,10 @@ def _sizes(op: Op) -> Iterator[Placed]:
         yield from ((index, at) for read in expr.reads(tree) for index in read.indices)
     for tensor in op.tensors:
         yield from ((extent.tree, extent.at) for extent in tensor.dims.values())
-        for way in tensor.arrangements.values():
-            yield from ((located.tree, located.at) for located in (*way.dims.values(), *way.index.values()))
+        for arrangement in tensor.arrangements.values():
+            yield from (
+                (located.tree, located.at) for located in (*arrangement.dims.values(), *arrangement.index.values())
+            )
 
 
 def divisible(op: Op) -> set[tuple[Expr, Expr]]:

@@ -16,11 +16,11 @@ from ..language.expr import Expr, Name, Read
 from .program import Array, Axis, Formula, Part, Program
 
 
-class _Apart(Exception):  # noqa: N818  # named for what it says
+class _Separate(Exception):  # noqa: N818  # named for what it says
     """The letters occur separately, where no letter of the whole axis can replace them."""
 
 
-def joined(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
+def merged(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
     """The program of these steps and the letter of the axis; None if no two letters walk one and nothing else."""
     for part in parts:
         for read in (part.target, *part.reads):
@@ -29,13 +29,13 @@ def joined(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
                 if pair is not None:
                     axis = found.arrays[read.tensor].axes[number]
                     try:
-                        return _Joining(found, pair, index, axis).program(parts)
-                    except _Apart:
+                        return _Merging(found, pair, index, axis).program(parts)
+                    except _Separate:
                         return None
     return None
 
 
-class _Joining:
+class _Merging:
     def __init__(self, found: Program, pair: tuple[str, str], index: Expr, axis: Axis) -> None:
         self.outer, self.inner = pair
         self.index, self.letter = index, f"{self.outer}_{self.inner}_"
@@ -57,7 +57,7 @@ class _Joining:
     def part(self, part: Part) -> None:
         """A step that walks the axis."""
         if part.where or (part.operator == "set" and self.inner not in expr.names(part.target)):
-            raise _Apart
+            raise _Separate
         target = self.cell(part.target)
         sums = None
         if self.outer in expr.names(target):  # for each value of the outer letter: first for each value of the axis
@@ -90,7 +90,7 @@ class _Joining:
         """A new array with the axes of another, with the letter of the axis instead of the outer one."""
         indices = [index.id for index in read.indices if isinstance(index, Name)]
         if len(indices) != len(read.indices) or indices.count(self.outer) != 1:
-            raise _Apart
+            raise _Separate
         names = [self.letter if name == self.outer else name for name in indices]
         same = [name for name in self.arrays if name.startswith(f"{read.tensor}_{word}_{self.letter}")]
         name = f"{read.tensor}_{word}_{self.letter}{f'{len(same)}_' if same else ''}"
@@ -106,7 +106,7 @@ class _Joining:
         indices = tuple(Name(self.letter) if index == self.index else index for index in read.indices)
         cell = Read(read.tensor, indices, read.column)
         if self.inner in expr.names(cell) or (len({*indices}) < len(indices) and self.letter in expr.names(cell)):
-            raise _Apart
+            raise _Separate
         return cell
 
     def value(self, part: Part, tree: Expr) -> Expr:
@@ -121,5 +121,5 @@ class _Joining:
                 cell = self.spread[cell]
             tree = expr.replaced(tree, read, cell)
         if expr.names(tree) & {self.outer, self.inner}:
-            raise _Apart
+            raise _Separate
         return tree

@@ -69,15 +69,15 @@ def on_missing_axes(op: Op) -> Iterator[tuple[expr.Expr, expr.Value]]:
     semantics = op.semantics
     values = [semantics.assignment.target, semantics.assignment.value]
     values += [semantics.finish.tree] if semantics.finish else []
-    ways = [way for tensor in op.tensors for way in tensor.arrangements.values()]
+    arrangements = [arrangement for tensor in op.tensors for arrangement in tensor.arrangements.values()]
     extents = [*semantics.ranges.values(), *(extent for tensor in op.tensors for extent in tensor.dims.values())]
-    extents += [extent for way in ways for extent in way.dims.values()]
+    extents += [extent for arrangement in arrangements for extent in arrangement.dims.values()]
     wanted: list[tuple[expr.Expr, expr.Value]] = [(extent.tree, 1) for extent in extents]
     for value in values:
         products = [n for n in expr.walk(value) if isinstance(n, expr.Call) and n.function == "prod"]
         wanted += [(call.arguments[0], 1) for call in products]
         wanted += [(index, 0) for read in expr.reads(value) for index in read.indices]
-    wanted += [(index.tree, 0) for way in ways for index in way.index.values()]
+    wanted += [(index.tree, 0) for arrangement in arrangements for index in arrangement.index.values()]
     wanted += [(guard.tree, True) for guard in semantics.where]
     vectors = set(MissingAxes(op).vectors)
     vectors |= {letter for letter, extent in semantics.ranges.items() if expr.loose_names(extent.tree) & vectors}

@@ -103,17 +103,17 @@ class _Split:
         for number, right in enumerate(order[1:], 1):
             later = frozenset(self.letters(self.part.target)).union(*map(self.letters, order[number + 1 :]))
             both = Binary("*", left, right)
-            kept = tuple(letter for letter in self.letters(both) if letter in later)
-            yield left, right, kept
-            left = Read("", tuple(map(Name, kept)))
+            remaining = tuple(letter for letter in self.letters(both) if letter in later)
+            yield left, right, remaining
+            left = Read("", tuple(map(Name, remaining)))
 
     def is_contracted(self, order: Sequence[Read]) -> bool:
         """Whether each pair is a contraction."""
-        for left, right, kept in self.pairs(order):
+        for left, right, remaining in self.pairs(order):
             assert isinstance(left, Read)
             assert isinstance(right, Read)
             letters = self.letters(Binary("*", left, right))
-            found = roles(Read("", tuple(map(Name, kept))), (left, right), letters)
+            found = roles(Read("", tuple(map(Name, remaining))), (left, right), letters)
             dense = {ROWS, COLUMNS} <= {*found.values()}
             if not contracts(found) or ((self.copies or self.part.where) and not dense):
                 return False
@@ -127,13 +127,13 @@ class _Split:
 
     def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr]) -> None:
         left: Expr = order[0]
-        kept = [letters for _, _, letters in self.pairs(order)]
+        remaining = [letters for _, _, letters in self.pairs(order)]
         for number, right in enumerate(order[1:]):
             product = Binary("*", left, right)
             if number == len(order) - 2 and not scales and not self.part.where:
                 self.add(self.part.target, "sum", product)
                 return
-            left = self.cells(f"pair_{self.part.number}_{number}_", kept[number])
+            left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
             self.add(left, "sum", product)
         for scale in scales:
             left = Binary("*", left, scale)

@@ -106,7 +106,7 @@ class _Parted:
             return (extent,)
         return tuple(dataclasses.replace(extent, tree=Name(name), text=name) for name in self.parts(tree.id))
 
-    def kept(self, tensor: Tensor, axis: str) -> tuple[int, ...]:
+    def parts_of(self, tensor: Tensor, axis: str) -> tuple[int, ...]:
         """The numbers of the parts of an axis that a tensor has; an output lacks the summed ones."""
         names = [given.name for given in self.sizes[symbol_of(tensor.dims[axis])]]
         bit = names.index(str(tensor.broadcast_as)) if axis in stretching(self.forward, tensor) else None
@@ -122,7 +122,7 @@ class _Parted:
                 dims[axis] = extent
                 continue
             names, extents = part_names(axis, len(self.sizes[symbol_of(extent)])), self.extents(extent)
-            dims |= {names[number]: extents[number] for number in self.kept(tensor, axis)}
+            dims |= {names[number]: extents[number] for number in self.parts_of(tensor, axis)}
         return dataclasses.replace(tensor, dims=dims, broadcast=(), broadcast_if={}, broadcast_as=None)
 
     def table(self, name: str, rows: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -168,6 +168,6 @@ class _Parted:
                 continue
             letters = self.letters[index.id]
             tensor = tensors.get(read.tensor)
-            kept = self.kept(tensor, axis.name) if tensor is not None else range(len(letters))
-            indices += [Name(letters[number]) for number in kept]
+            parts_of = self.parts_of(tensor, axis.name) if tensor is not None else range(len(letters))
+            indices += [Name(letters[number]) for number in parts_of]
         return dataclasses.replace(read, indices=tuple(indices))

@@ -20,7 +20,7 @@ from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
 from .contraction import Contraction, contraction
-from .joining import joined
+from .joining import merged
 from .lanes import lane_letters
 from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program, program
@@ -39,7 +39,7 @@ class Phase:
     copies: str | None = None  # the output that its one step copies from the sums of a contraction,
     unless: str | None = None  # if a call lacks this input, which is added to them
     finishes: str | None = None  # the sums of the previous phase, which it alone reads, elementwise
-    joined: Staged | None = None  # the same steps with two letters merged, for the last of `lanes`
+    merged: Staged | None = None  # the same steps with two letters merged, for the last of `lanes`
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Staged:
     def along(self, number: int, letter: str | None) -> tuple[Staged, Phase]:
         """The form of a phase for lanes along a letter, and the program it belongs to."""
         phase = self.phases[number]
-        if phase.joined is not None and letter == phase.lanes[-1]:
-            return phase.joined, phase.joined.phases[0]
+        if phase.merged is not None and letter == phase.lanes[-1]:
+            return phase.merged, phase.merged.phases[0]
         return self, phase
 
     @property
@@ -62,11 +62,11 @@ class Staged:
         """All arrays, including those of phases with merged letters."""
         found = dict(self.program.arrays)
         for phase in self.phases:
-            found |= phase.joined.program.arrays if phase.joined is not None else {}
+            found |= phase.merged.program.arrays if phase.merged is not None else {}
         return found
 
 
-def apart(op: Op, tensor: Tensor) -> bool:
+def is_separable(op: Op, tensor: Tensor) -> bool:
     """Whether the arrays of a joined input can be processed one after the other, each with its slice of the rest:
 
     all phases are independent along that axis, and only axes and letters use its extent.
@@ -159,18 +159,18 @@ def staged(op: Op) -> Staged:
         for phase in _finishing(found, _phases(found, optional))
     )
     private = _private(found, phases)
-    return Staged(found, tuple(_with_joined(found, phase, private) for phase in phases), private)
+    return Staged(found, tuple(_with_merged(found, phase, private) for phase in phases), private)
 
 
-def _with_joined(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
+def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
     """A phase, together with its form with two letters merged, if there are such."""
-    made = joined(found, phase.parts) if not (phase.contraction or phase.copies or phase.finishes) else None
+    made = merged(found, phase.parts) if not (phase.contraction or phase.copies or phase.finishes) else None
     own = _own(made[0], made[0].parts) if made is not None else ()
     if made is None or not own:
         return phase
     program, letter = made
     alone = Staged(program, (Phase(program.parts, own, (letter,)),), private | (program.arrays.keys() - found.arrays))
-    return dataclasses.replace(phase, lanes=(*phase.lanes, letter), joined=alone)
+    return dataclasses.replace(phase, lanes=(*phase.lanes, letter), merged=alone)
 
 
 def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
@@ -269,7 +269,7 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         copied, added = _copied(found, part, optional, engines)
         group = phases[-1] if phases else None
         alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
-        if group and not (copied or group.copies) and _walk_together(group, part, contracted):
+        if group and not (copied or group.copies) and _share_walk(group, part, contracted):
             own = _own(found, [*group.parts, part])
             if own and not contracted and _earlier(group, part, own):
                 phases.insert(len(phases) - 1, alone)
@@ -289,8 +289,8 @@ def _earlier(group: Phase, part: Part, own: Sequence[str]) -> bool:
     lost = {*group.own} - {*own}
     written = {other.target.tensor for other in group.parts}
     known = written | {read.tensor for other in group.parts for read in other.reads}
-    apart = not written & {read.tensor for read in part.reads} and part.target.tensor not in known
-    return bool(lost) and not lost & {*part.letters} and apart
+    independent = not written & {read.tensor for read in part.reads} and part.target.tensor not in known
+    return bool(lost) and not lost & {*part.letters} and independent
 
 
 def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bool:
@@ -306,7 +306,7 @@ def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bo
     return bool(gained) and not gained & (walked | read)
 
 
-def _walk_together(group: Phase, part: Part, contracted: Contraction | None) -> bool:
+def _share_walk(group: Phase, part: Part, contracted: Contraction | None) -> bool:
     """Whether a step may join a phase: if one of them contracts, only if the other walks the rows that it reads once.
 
     A contraction that reads both factors many times is left to the engine.
@@ -328,8 +328,8 @@ def _late(found: Program) -> list[Part]:
         if product is None or not readers or {*readers[0].letters} != {*_walkers(found, product.target)}:
             continue
         between = parts[parts.index(part) + 1 : parts.index(readers[0])]
-        kept = {product.target.tensor, product.left.tensor, product.right.tensor}
-        if not kept & {other.target.tensor for other in between}:
+        operands = {product.target.tensor, product.left.tensor, product.right.tensor}
+        if not operands & {other.target.tensor for other in between}:
             parts.remove(part)
             parts.insert(parts.index(readers[0]), part)
     return parts

@@ -152,12 +152,12 @@ class Program:
     def _makes(self, axis: Axis, outer: str, inner: str, extent: Expr) -> bool:
         """Whether an axis has the product of two letters' extents; `extent` is that of the inner one."""
         first, second = self.letters[outer], self.letters[inner]
-        ways = (
+        products = (
             second.extent == Binary("/", axis.extent, first.extent),
             first.extent == Binary("/", axis.extent, second.extent),
             axis.extent in (Binary("*", first.extent, extent), Binary("*", extent, first.extent)),
         )
-        return {axis.kind, first.kind, second.kind} == {"one"} and second.extent == extent and any(ways)
+        return {axis.kind, first.kind, second.kind} == {"one"} and second.extent == extent and any(products)
 
     def covers(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes."""
@@ -205,10 +205,10 @@ class Program:
         """Whether an index is clamped to the cells of its axis, which are some in every call."""
         along = self.arrays[name].axes[axis]
         some = along.kind in ("one", "spatial") and expr.names(along.extent) <= self.positive
-        return some and isinstance(along.extent, Name) and held(index, Binary("-", along.extent, Number(1)))
+        return some and isinstance(along.extent, Name) and is_clamped(index, Binary("-", along.extent, Number(1)))
 
 
-def held(index: Expr, last: Expr) -> bool:
+def is_clamped(index: Expr, last: Expr) -> bool:
     """Whether an index is clamped between 0 and the last cell, as in `min(max(index, 0), last)`."""
     ends = {"min": last, "max": Number(0)}
     if not isinstance(index, Call) or index.function not in ends or ends[index.function] not in index.arguments:

@@ -46,9 +46,9 @@ def _compound(accesses: Iterable[Read], letters: frozenset[str]) -> frozenset[st
     found: set[str] = set()
     for access in accesses:
         for index in access.indices:
-            together = expr.names(index) & letters
-            if len(together) > 1:
-                found |= together
+            sharing = expr.names(index) & letters
+            if len(sharing) > 1:
+                found |= sharing
     return frozenset(found)
 
 

@@ -133,7 +133,7 @@ def _decided(tree: Expr, term: str, cell: str, sign: int) -> Expr | bool | None:
     left, right = (_decided(side, term, cell, sign) for side in (tree.left, tree.right))
     if left is None or right is None or tree.op not in ("and", "or"):
         return None
-    return _joined(tree.op, left, right)
+    return _combined(tree.op, left, right)
 
 
 def _compared(tree: Binary, term: str, cell: str, sign: int) -> bool | None:
@@ -154,7 +154,7 @@ def _not(tree: Expr | bool) -> Expr | bool:
     return tree.operand if isinstance(tree, Unary) and tree.op == "not" else Unary("not", tree)
 
 
-def _joined(op: str, left: Expr | bool, right: Expr | bool) -> Expr | bool:
+def _combined(op: str, left: Expr | bool, right: Expr | bool) -> Expr | bool:
     deciding = op == "or"  # the truth value that decides
     for one, other in ((left, right), (right, left)):
         if isinstance(one, bool):

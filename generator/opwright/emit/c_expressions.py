@@ -90,21 +90,21 @@ class Expressions:
         self.taken[name] += 1
         return Name(f"{name}_{self.taken[name]}_" if self.taken[name] > 1 or name in _OWN else name)
 
-    def held(self, value: Value) -> Value:
+    def stored(self, value: Value) -> Value:
         """A value with an address."""
         if value.kind not in ("ints", "reals") or isinstance(value.node, (Name, Member)):
             return value
-        name = self.fresh("held")
+        name = self.fresh("value")
         self.body.append(Declare(name.name, value.node, C_TYPES[value.kind]))
         return Value(name, value.kind)
 
     def extent(self, value: Value) -> Expr:
         """A value as an opw_extent."""
-        return call("OPWRIGHT_RUN" if value.kind == "ints" else "OPWRIGHT_ONE", self.held(value).node)
+        return call("OPWRIGHT_RUN" if value.kind == "ints" else "OPWRIGHT_ONE", self.stored(value).node)
 
     def at(self, node: ast.expr) -> Expr:
         """The address of a value."""
-        return address(self.held(self.value(node)).node)
+        return address(self.stored(self.value(node)).node)
 
     def room(self, kind: str) -> Name:
         """A new variable of a type with members, empty."""
@@ -261,7 +261,7 @@ class Expressions:
         (walk,) = node.generators
         vectors = walk.iter.args if isinstance(walk.iter, ast.Call) else [walk.iter]
         letters = walk.target.elts if isinstance(walk.target, ast.Tuple) else [walk.target]
-        over = [self.held(self.value(vector)) for vector in vectors]
+        over = [self.stored(self.value(vector)) for vector in vectors]
         if ast.unparse(node.elt) == ast.unparse(walk.target):
             if function == "tuple":
                 return over[0]

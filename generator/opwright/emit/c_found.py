@@ -44,8 +44,8 @@ class Found(Rules):
             raise self.unknown(node)
 
     def put_plain(self, fields: Mapping[str, ast.expr]) -> None:
-        for name, way in entries_of(fields["arrangements"]):
-            self.report("value", Text(f"{name}_arrangement"), self.extent(self.value(way)))
+        for name, arrangement in entries_of(fields["arrangements"]):
+            self.report("value", Text(f"{name}_arrangement"), self.extent(self.value(arrangement)))
         self.report("class", self.node(fields["group_class"]))
         self.report("output", integer(0), self.at(fields["shape"]), Name("NULL"))
 

@@ -200,15 +200,15 @@ def pruned(statements: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The statements without unused variables; calls that check are kept."""
     while True:
         used = names_of(statements)
-        kept = tuple(found for one in statements for found in _kept(one, used))
-        if kept == statements:
-            return kept
-        statements = kept
+        needed = tuple(found for one in statements for found in _pruned(one, used))
+        if needed == statements:
+            return needed
+        statements = needed
 
 
-def _kept(one: Stmt, used: frozenset[str]) -> tuple[Stmt, ...]:
+def _pruned(one: Stmt, used: frozenset[str]) -> tuple[Stmt, ...]:
     if isinstance(one, If):
-        body = tuple(found for inner in one.body for found in _kept(inner, used))
+        body = tuple(found for inner in one.body for found in _pruned(inner, used))
         return (replace(one, body=body),) if body else ()
     if isinstance(one, (Declare, Room)) and one.name.lstrip("*") not in used:
         checks = isinstance(one, Declare) and isinstance(one.value, Call) and CONTEXT in one.value.arguments

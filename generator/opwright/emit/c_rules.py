@@ -136,20 +136,20 @@ class Rules(Expressions):
 
     def choose(self, node: ast.Call) -> None:
         self.choice = self.fresh("choice")
-        order, axes, ways = node.args[2:]
+        order, axes, arrangements = node.args[2:]
         self.body.append(Room(self.choice.name, "opw_choice", plain=True))
         arguments = (address(self.choice), self.node(order), self.at(axes))
         self.body.append(Do(call("opw_choose", *arguments)))
-        assert isinstance(ways, ast.Tuple)
-        for way in ways.elts:
-            assert isinstance(way, ast.Tuple)
-            for axis, value in entries_of(way.elts[1]):
+        assert isinstance(arrangements, ast.Tuple)
+        for arrangement in arrangements.elts:
+            assert isinstance(arrangement, ast.Tuple)
+            for axis, value in entries_of(arrangement.elts[1]):
                 assert isinstance(value, ast.Lambda)
                 made = self.extent(self.value(value.body))
                 self.body.append(Do(call("opw_known", CONTEXT, address(self.choice), Text(axis), made)))
-            for axis, position in entries_of(way.elts[2]):
+            for axis, position in entries_of(arrangement.elts[2]):
                 self.body.append(Do(call("opw_unknown", address(self.choice), Text(axis), self.node(position))))
-            self.body.append(Do(call("opw_way", CONTEXT, address(self.choice), self.node(way.elts[0]))))
+            self.body.append(Do(call("opw_way", CONTEXT, address(self.choice), self.node(arrangement.elts[0]))))
 
     def make_position(self, name: str, node: ast.Call) -> Value:
         end = any(keyword.arg == "end" for keyword in node.keywords)
@@ -228,9 +228,9 @@ class Rules(Expressions):
             value = self.value(given)
             kinds.add(value.kind)
             if value.kind == "ints":
-                held = self.fresh("part")
-                self.body.append(Declare(held.name, value.node, "opw_ints"))
-                value = Value(held, "ints")
+                part = self.fresh("part")
+                self.body.append(Declare(part.name, value.node, "opw_ints"))
+                value = Value(part, "ints")
             rows.append(call("OPWRIGHT_PART", name, there, stretches, self.extent(value)))
         return kinds, call("OPWRIGHT_PARTS", *rows)
 
@@ -326,7 +326,7 @@ class Rules(Expressions):
     def do_bounded(self, node: ast.Call) -> None:
         what, value = node.args
         found = self.value(value)
-        largest = call("opw_largest", address(self.held(found).node)) if found.kind == "ints" else found.node
+        largest = call("opw_largest", address(self.stored(found).node)) if found.kind == "ints" else found.node
         self.body.append(Do(call("opw_bounded", CONTEXT, self.node(what), largest)))
 
     def do_blocks(self, node: ast.Call) -> None:

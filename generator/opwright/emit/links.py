@@ -61,7 +61,7 @@ def _laid_out(op: Op) -> dict[str, tuple[str, str]]:
     vectors = {symbol for symbol, kind in symbol_kinds(op).items() if kind.vector}
     found = {}
     for tensor in op.tensors:
-        dims = tensor.dims or next((way.dims for way in tensor.arrangements.values()), {})
+        dims = tensor.dims or next((arrangement.dims for arrangement in tensor.arrangements.values()), {})
         wide = [axis for axis, extent in dims.items() if names(extent.tree) & vectors]
         if tensor.layout in words and len(wide) <= 1:
             found[tensor.name] = (tensor.layout or "", "".join(wide))

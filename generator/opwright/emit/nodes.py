@@ -255,8 +255,8 @@ def call(function: str, *arguments: Expr) -> Expr:
 
 def chain(operator: str, parts: Iterable[Expr], neutral: Expr) -> Expr:
     """Parts combined from the left; the neutral element if there are none."""
-    joined = [*parts]
-    return functools.reduce(lambda left, right: Binary(operator, left, right), joined) if joined else neutral
+    operands = [*parts]
+    return functools.reduce(lambda left, right: Binary(operator, left, right), operands) if operands else neutral
 
 
 def plus(left: Expr, right: Expr) -> Expr:
@@ -362,9 +362,9 @@ def names_of(codes: Iterable[Code]) -> frozenset[str]:
 
 def used(declared: Iterable[Declare], body: Stmt) -> tuple[Declare, ...]:
     """The declarations before a statement that it needs; compilers warn about unused ones."""
-    wanted, kept = {*names(body)}, list[Declare]()
+    wanted, needed = {*names(body)}, list[Declare]()
     for one in reversed(tuple(declared)):
         if one.name in wanted:
             wanted.update(names(one.value))
-            kept.insert(0, one)
-    return tuple(kept)
+            needed.insert(0, one)
+    return tuple(needed)

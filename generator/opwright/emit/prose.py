@@ -25,7 +25,7 @@ def wrapped(text: str, indent: str = "", width: int = WIDTH, hanging: str = "") 
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + hanging, break_long_words=False)
 
 
-def joined(words: Sequence[str], last: str = "and") -> str:
+def enumerated(words: Sequence[str], last: str = "and") -> str:
     """`a, b and c`."""
     return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
@@ -79,7 +79,7 @@ def unit_head(op: Op, row: Mapping[str, str], sizes: Sequence[SizeField]) -> lis
 def entries_head(op: Op, e: Entries) -> list[str]:
     """The head of a file of fast kernels: how a call becomes a problem of the engine."""
     solved = {"y": "the small tensor", "x": "the big tensor", "w": "the weights"}[e.solve[-1]]
-    isas = joined([isa.name for isa in e.isas])
+    isas = enumerated([isa.name for isa in e.isas])
     lines = [f"{op.op}, {e.dtype}: the fast kernels, one text for {isas}.", ""]
     lines += wrapped(
         f"The head of c/{op.function}_{e.dtype}.c says what is computed; sums use f32, in an order of the "
@@ -100,7 +100,7 @@ def _computes(op: Op) -> list[str]:
     lines = ["Computes, where every letter runs from 0,", *wrapped(semantics.assignment.text, "    ", 116, "    ")]
     lines += wrapped(f"for all {ranges(op)}.")
     if semantics.where:
-        lines += wrapped(f"Only where {joined([guard.text for guard in semantics.where])}.")
+        lines += wrapped(f"Only where {enumerated([guard.text for guard in semantics.where])}.")
     lines += wrapped(
         f"A cell of {target} starts at {semantics.init}. A term with an index outside its tensor does not exist: "
         "it is not read, and the values of its other factors, even Inf and NaN, do not matter."
@@ -111,7 +111,9 @@ def _computes(op: Op) -> list[str]:
         lines += wrapped(f"A cell is stored as {text}{also}.")
     optional = [tensor.name for tensor in op.data_inputs if tensor.optional]
     if optional:
-        lines += wrapped(f"{joined(optional)} may be NULL and then {'counts' if len(optional) == 1 else 'count'} as 0.")
+        lines += wrapped(
+            f"{enumerated(optional)} may be NULL and then {'counts' if len(optional) == 1 else 'count'} as 0."
+        )
     return lines
 
 
@@ -142,15 +144,16 @@ def _spatial(op: Op, sizes: Sequence[SizeField]) -> list[str]:
         return ["There are no spatial axes: every size is one number."]
     letters = vector_letters(op)
     names = vector_axes(op)
-    also = f", and so have the letters {joined(letters)}" if letters else ""
+    also = f", and so have the letters {enumerated(letters)}" if letters else ""
     fillers: dict[int, list[str]] = {}
     for size in sizes:
         if size.length:
             fillers.setdefault(size.neutral, []).append(size.name)
-    neutral = [f"{number} as {joined(found)}" for number, found in sorted(fillers.items())]
+    neutral = [f"{number} as {enumerated(found)}" for number, found in sorted(fillers.items())]
+    suffixes = ", ".join("_" + axis for axis in names)
     return wrapped(
-        f"{joined(vectors)} have one value per spatial axis{also}; suffixes {', '.join('_' + axis for axis in names)} "
-        f"name the axes. A call with fewer axes uses the last ones, preceded by {joined(neutral)}."
+        f"{enumerated(vectors)} have one value per spatial axis{also}; suffixes {suffixes} "
+        f"name the axes. A call with fewer axes uses the last ones, preceded by {enumerated(neutral)}."
     )
 
 
@@ -195,7 +198,7 @@ def _attribute_line(attribute: Attribute) -> str:
     kind = {
         "s64": "An integer",
         "s64[]": "Integers, one per spatial axis" if attribute.length == "spatial" else "Integers",
-        "string": joined(words, "or"),
+        "string": enumerated(words, "or"),
         "f32": "A number",
     }[attribute.type or ""]
     bounds = limits(attribute)

@@ -210,8 +210,8 @@ class Writer:
             else "(" + ", ".join(f'"{axis}"' for axis in dims) + ")"
         )
 
-    def vector_axis(self, way: BindArrangement) -> str:
-        names = [axis.axis for axis in way.axes if expr.loose_names(axis.extent.tree) & self.vectors]
+    def vector_axis(self, arrangement: BindArrangement) -> str:
+        names = [axis.axis for axis in arrangement.axes if expr.loose_names(axis.extent.tree) & self.vectors]
         return f'"{names[0]}"' if names else "None"
 
     def bind(self, step: Bind) -> None:
@@ -221,9 +221,9 @@ class Writer:
             for giver in self.op.stated_by(tensor)
         ]
         arrangements: list[dict[str, Any]] = []
-        for way in step.arrangements:
-            known = self.known(way, f"{tensor.name}_axes")
-            unknown = [(axis.axis, axis.extent.text) for axis in way.axes if not axis.known]
+        for arrangement in step.arrangements:
+            known = self.known(arrangement, f"{tensor.name}_axes")
+            unknown = [(axis.axis, axis.extent.text) for axis in arrangement.axes if not axis.known]
             learned: list[dict[str, str | None]] = [
                 {
                     "symbol": axis.unknown,
@@ -231,11 +231,11 @@ class Writer:
                     "inverse": axis.inverse,
                     "factor": self.print(axis.factor) if axis.factor is not None else "",
                 }
-                for axis in way.axes
+                for axis in arrangement.axes
                 if not axis.known
             ]
-            arrangements.append({"name": way.name, "known": known, "unknown": unknown, "learned": learned})
-        all_learned = [way["learned"] for way in arrangements]
+            arrangements.append({"name": arrangement.name, "known": known, "unknown": unknown, "learned": learned})
+        all_learned = [arrangement["learned"] for arrangement in arrangements]
         if len(arrangements) == 1 and not arrangements[0]["known"]:  # there is no choice
             arrangements = []
         self.add(
@@ -251,11 +251,11 @@ class Writer:
             arrangements=arrangements,
         )
 
-    def known(self, way: BindArrangement, axes: str) -> list[tuple[str, str]]:
+    def known(self, arrangement: BindArrangement, axes: str) -> list[tuple[str, str]]:
         """The extents that a tensor must have, by axis; sizes that it determines itself come from its own axes."""
         computed: dict[str, expr.Expr] = {}
         found = []
-        for axis in way.axes:
+        for axis in arrangement.axes:
             if axis.known:
                 tree = substitute(axis.extent.tree, computed)
                 found.append((axis.axis, self.print(tree, self.is_vector_axis(axis.extent.tree))))
@@ -280,7 +280,7 @@ class Writer:
                  argument=argument, vector=symbol in self.vectors, role=step.role)  # fmt: skip
 
     def extents(self, tensor: Tensor) -> Iterable[Any]:
-        for dims in [tensor.dims, *(way.dims for way in tensor.arrangements.values())]:
+        for dims in [tensor.dims, *(arrangement.dims for arrangement in tensor.arrangements.values())]:
             yield from dims.values()
 
     def compute(self, step: Compute) -> None:

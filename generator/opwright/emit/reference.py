@@ -162,7 +162,7 @@ def page(op: Op, wrapped: Wrapper, kernels: Sequence[Kernel], pages: Mapping[str
         where=tuple(guard.text for guard in semantics.where),
         finish=semantics.finish.text if semantics.finish else "",
         finish_latex=latex(semantics.finish.tree) if semantics.finish else "",
-        vectors=prose.joined([*prose.vector_symbols(op), *prose.vector_letters(op)]),
+        vectors=prose.enumerated([*prose.vector_symbols(op), *prose.vector_letters(op)]),
         inputs=tuple(_tensor(op, tensor, number) for number, tensor in enumerate(op.inputs, start=1)),
         outputs=tuple(_tensor(op, tensor, number) for number, tensor in enumerate(op.outputs, start=1)),
         shapes=tuple(entry for tensor in op.tensors for entry in _shapes(op, tensor)),
@@ -230,10 +230,10 @@ def _arrangements(tensor: Tensor) -> list[ArrangementEntry]:
             tensor.name,
             name,
             element,
-            ", ".join(f"{axis} = {index.text}" for axis, index in way.index.items()),
-            way.summary or "",
+            ", ".join(f"{axis} = {index.text}" for axis, index in arrangement.index.items()),
+            arrangement.summary or "",
         )
-        for name, way in tensor.arrangements.items()
+        for name, arrangement in tensor.arrangements.items()
     ]
 
 

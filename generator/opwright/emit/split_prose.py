@@ -34,7 +34,7 @@ def sentence(op: Op, split: Split) -> str:
 
 def _where(op: Op, split: Split) -> str:
     conditions = [f"{name} is {value}" for name, value in split.when.items()]
-    conditions += [f"{tensor} is arranged as {way}" for tensor, way in split.arrangements.items()]
+    conditions += [f"{tensor} is arranged as {arrangement}" for tensor, arrangement in split.arrangements.items()]
     if split.rows:
         rows = [op.dtypes[number] for number in split.rows if number >= 0]
         names = [" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..derive import slopes
 from ..derive.phases import loose_axes
-from ..derive.program import Formula, Part, held
+from ..derive.program import Formula, Part, is_clamped
 from ..language import expr
 from ..language.expr import Number
 from ..language.types import symbol_kinds
@@ -70,7 +70,7 @@ class Guards:
                 axis, index = array.axes[number], read.indices[number]
                 last = slopes.minus(axis.extent, Number(1))
                 for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
-                    if held(index, last):  # in bounds if there is any cell
+                    if is_clamped(index, last):  # in bounds if there is any cell
                         some = Binary(">=", elements.integer(last, copy), ZERO)
                         found.append(_Condition(last, copy, some, expr.names(last), expr.gathered_names(last)))
                         continue

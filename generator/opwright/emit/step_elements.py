@@ -297,13 +297,13 @@ class Elements:
         """An intermediate: cells in order, lanes last, starting at the beginning of a task's block."""
         own, walkers = self.own_axes(array), self.program.walkers(array.name)
         lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
-        kept = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
-        kept.sort(key=lambda number: walkers[number] == lane)
+        stored = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
+        stored.sort(key=lambda number: walkers[number] == lane)
         stride: Expr = ONE
         if lane in own.values():
             yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)
             stride = Name("block_")
-        copies = [(n, c) for n in kept for c in (range(len(self.axes)) if array.axes[n].kind == "spatial" else (0,))]
+        copies = [(n, c) for n in stored for c in (range(len(self.axes)) if array.axes[n].kind == "spatial" else (0,))]
         before: tuple[Axis, int] | None = None
         for number, copy in reversed(copies):
             axis, index = array.axes[number], read.indices[number]

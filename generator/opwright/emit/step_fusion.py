@@ -33,7 +33,7 @@ def fused(found: Program, steps: Sequence[Made], letters: Mapping[str, str]) -> 
         while end < len(steps) and _shared(found, steps[begin : end + 1], letters):
             end += 1
         group = steps[begin:end]
-        result += _together(group, _shared(found, group, letters)) if len(group) > 1 else _alone(group[0])
+        result += _fused(group, _shared(found, group, letters)) if len(group) > 1 else _alone(group[0])
         begin = end
     return result
 
@@ -83,7 +83,7 @@ def _independent(found: Program, parts: Sequence[Part], letter: str) -> bool:
     return all(letter in part.letters for part in parts)
 
 
-def _together(steps: Sequence[Made], depth: int) -> list[Stmt]:
+def _fused(steps: Sequence[Made], depth: int) -> list[Stmt]:
     """Steps in the loops that they share; what begins a target stands in them too, or before them all."""
     outer = _headers(steps[0].loops)[:depth]
     before: list[Stmt] = []

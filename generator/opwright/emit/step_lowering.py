@@ -38,7 +38,7 @@ from .nodes import (
 from .step_bounds import Bounds, Guards
 from .step_elements import BEGIN, ROOM, SIZES, expr_name
 from .step_loops import Loop, Loops, letter_of
-from .step_rows import Row, begun, together, updated
+from .step_rows import Row, begun, lanes_total, updated
 
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
@@ -286,34 +286,36 @@ class Lowering(Loops):
         lane = self.lanes.name if self.lanes is not None and self.lanes.name in used else ""
         target = expr.names(part.target)
         letters = [name for name in used if name not in self.phase.own]
-        kept = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
+        target_loops = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
-        order = [loop.name for loop in (*kept, *reduced)] + ([self.lane_name()] if lane else [])
+        order = [loop.name for loop in (*target_loops, *reduced)] + ([self.lane_name()] if lane else [])
         bounds = Guards(self, part, formula).bounds(order)
         if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula):
             row = Row(self, self.values_of(part.target.tensor), part, formula)
             if lane in target and step_tiles.possible(self, part, formula, reduced, bounds):
-                made = self.looped(kept, bounds, step_tiles.tiled(self, part, formula, reduced, bounds), part.source)
+                made = self.looped(
+                    target_loops, bounds, step_tiles.tiled(self, part, formula, reduced, bounds), part.source
+                )
             elif lane in target:
                 made = self.looped(
-                    [*kept, *reduced], bounds, [self.laned(bounds, row.written(), part.source)], part.source
+                    [*target_loops, *reduced], bounds, [self.laned(bounds, row.written(), part.source)], part.source
                 )
             else:
-                made = self.put_together(part, row, kept, reduced, bounds)
+                made = self.lane_reduction(part, row, target_loops, reduced, bounds)
         else:
             cell = self.update(part, formula.value)
             if lane:
                 tests = bounds.tests.get(self.lane_name())
                 cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
                 cell = (For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source),)
-            made = self.looped([*kept, *reduced], bounds, cell, part.source)
+            made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
 
-    def put_together(
-        self, part: Part, row: Row, kept: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
+    def lane_reduction(
+        self, part: Part, row: Row, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
     ) -> tuple[Stmt, ...]:
-        """A reduction along lanes: a fixed number of sums, which are put together at the end."""
+        """A reduction along lanes: a fixed number of sums, which are combined at the end."""
         name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
         self.sums += 1
         inner = self.looped(reduced, bounds, [self.laned(bounds, row.reduced(name), part.source)], part.source)
@@ -321,10 +323,10 @@ class Lowering(Loops):
             values,
             part.operator,
             self.element(part.target),
-            together(values, name, part.operator),
+            lanes_total(values, name, part.operator),
             part.source,
         )
-        return self.looped(kept, bounds, [*begun(values, name, part.operator), *inner, total], part.source)
+        return self.looped(target_loops, bounds, [*begun(values, name, part.operator), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..derive.lanes import moved
 from ..derive.parted import parted
-from ..derive.phases import Phase, Staged, apart, in_place, staged
+from ..derive.phases import Phase, Staged, in_place, is_separable, staged
 from ..derive.program import Array, Axis, list_dtype, program
 from ..derive.roles import role_table
 from ..language.dtypes import DTYPES
@@ -131,7 +131,7 @@ def step_wrapper(op: Op) -> StepWrapper:
     texts = {**words, **dict.fromkeys(chosen)}
     found = {parameter.name: parameter for parameter in parameters(parted(op), op.dtypes[0])}
     by_name = {tensor.name: tensor for tensor in op.tensors}
-    apart_op, own = parted(op), StepWriter(parted(op))
+    parted_op, own = parted(op), StepWriter(parted(op))
     return StepWrapper(
         op=op,
         inputs=tuple(_input(tensor) for tensor in op.inputs),
@@ -142,30 +142,30 @@ def step_wrapper(op: Op) -> StepWrapper:
         rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
         labels=tuple(row_label(op, row) for row in op.dtypes),
         accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
-        values={symbol: symbol for symbol in symbol_kinds(apart_op)},
+        values={symbol: symbol for symbol in symbol_kinds(parted_op)},
         named=named_values(op),
         outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),
         lists={a.name or "": a.name or "" for a in op.attributes if a.per},
         chosen=chosen,
         word_values={n: f'"true" if {n} else "false"' if n in booleans else n for n in texts},
-        between=_between(apart_op, own),
+        between=_between(parted_op, own),
         arrays=tuple(
-            _array(apart_op, a, by_name.get(a.name)) for a in map(staged(apart_op).program.arrays.get, found) if a
+            _array(parted_op, a, by_name.get(a.name)) for a in map(staged(parted_op).program.arrays.get, found) if a
         ),
-        fields=members(apart_op),
-        phases=_phases(apart_op),
+        fields=members(parted_op),
+        phases=_phases(parted_op),
         dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
         conditional=tuple(t.name for t in op.outputs if t.when is not None),
         joined={
-            t.name: (t.joined, _size(t) if apart(apart_op, apart_op.tensor(t.name)) else "")
+            t.name: (t.joined, _size(t) if is_separable(parted_op, parted_op.tensor(t.name)) else "")
             for t in op.inputs
             if t.joined
         },
-        in_place=in_place(apart_op),
+        in_place=in_place(parted_op),
         terms=_terms(op, writer),
-        contractions=contractions(apart_op),
-        extents=contracted_extents(apart_op, own),
-        slides=slides(apart_op, own),
+        contractions=contractions(parted_op),
+        extents=contracted_extents(parted_op, own),
+        slides=slides(parted_op, own),
         roles=role_table(op),
     )
 
@@ -212,8 +212,8 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
         dtype = {"f32": "float32", "s64": "int64"}[list_dtype(op, array.name)]
     if array.name in program(op).integers:
         dtype = "int64"
-    joined = any(tensor.joined for tensor in op.inputs)
-    sizes = {x.name: x.extent.id for x in array.axes if joined and x.kind == "one" and isinstance(x.extent, Name)}
+    concatenates = any(tensor.joined for tensor in op.inputs)
+    sizes = {x.name: x.extent.id for x in array.axes if concatenates and x.kind == "one" and isinstance(x.extent, Name)}
     return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})
 
 
@@ -228,14 +228,14 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
     """
     found = staged(op)
     result: dict[str, tuple[int, tuple[str, ...]]] = {}
-    private = found.private.union(*(phase.joined.private for phase in found.phases if phase.joined is not None))
+    private = found.private.union(*(phase.merged.private for phase in found.phases if phase.merged is not None))
     for array in found.arrays.values():
         if array.role != "between":
             continue
         if array.name not in private:
             result[array.name] = (-1, (_product([_cells(a, writer) for a in array.axes if a.kind != "ones"]),))
             continue
-        number = next(n for n in range(len(found.phases)) for p in _ways(found, n) if _writes(p[1], array.name))
+        number = next(n for n in range(len(found.phases)) for p in _lane_choices(found, n) if _writes(p[1], array.name))
         cells = []
         for letter in found.phases[number].lanes or (None,):
             own_staged, phase = found.along(number, letter)
@@ -252,7 +252,7 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
     return result
 
 
-def _ways(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
+def _lane_choices(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
     """A phase, for each letter that its lanes may run along."""
     return [found.along(number, letter) for letter in found.phases[number].lanes or (None,)]
 

@@ -79,7 +79,7 @@ def shape_text(op: Op, tensor: Tensor) -> str:
     """`(B, C, A)`, or the order of each word of a layout."""
     if tensor.broadcast_as is not None:
         return f"that of {tensor.broadcast_as}"
-    lacking = f", or without {prose.joined(tensor.may_lack, 'or')}" if tensor.may_lack else ""
+    lacking = f", or without {prose.enumerated(tensor.may_lack, 'or')}" if tensor.may_lack else ""
     if tensor.layout is None:
         return f"({', '.join(extent.text for extent in tensor.dims.values())}){lacking}"
     orders = op.layouts[tensor.layout]
@@ -96,7 +96,7 @@ def steps_text(op: Op) -> Iterator[str]:
 
 
 def _step_lines(step: Step) -> Iterator[str]:
-    guards = f" where {prose.joined([guard.text for guard in step.where])}" if step.where else ""
+    guards = f" where {prose.enumerated([guard.text for guard in step.where])}" if step.where else ""
     if step.do is not None:
         yield f"{step.do.text}{guards}"
         return
@@ -152,21 +152,23 @@ def in_place_text(op: Op) -> str:
     if not found:
         return ""
     named = len(op.outputs) > 1
-    inputs_text = [f"{prose.joined(inputs, 'or')}{f' for {name}' if named else ''}" for name, inputs in found.items()]
+    inputs_text = [
+        f"{prose.enumerated(inputs, 'or')}{f' for {name}' if named else ''}" for name, inputs in found.items()
+    ]
     return f"`out` may be the input itself, {'; '.join(inputs_text)}, if dtype, shape and strides agree. "
 
 
 def _kind(attribute: Attribute) -> str:
     words = [f'"{allowed.value}"' for allowed in attribute.values or ()]
-    kind = prose.joined(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
+    kind = prose.enumerated(words, "or") if attribute.type == "string" else _KINDS[attribute.type or ""]
     if attribute.per:
         kind += f", one for each of {attribute.per}, or one for all"
     if attribute.shape_of:
         kind += f", the shape of {attribute.shape_of}"
     if attribute.extents_of:
         left = f"; -1 for the rest of {attribute.fills}" if attribute.fills else ""
-        kept = f", 0 for its extent at that position if {attribute.keeps}" if attribute.keeps else ""
-        kind += f", the extents of {attribute.extents_of}{left}{kept}"
+        zero = f", 0 for its extent at that position if {attribute.keeps}" if attribute.keeps else ""
+        kind += f", the extents of {attribute.extents_of}{left}{zero}"
     if attribute.order_of:
         kind += f", one for each axis of {attribute.order_of}: its number in the order of the spec"
     for role, size in (attribute.blocks or {}).items():
@@ -252,6 +254,6 @@ def _entry(step: Step) -> StepEntry:
 
 def _phase(op: Op, number: int) -> str:
     phase = staged(op).phases[number]
-    steps = prose.joined([*dict.fromkeys(str(part.number + 1) for part in phase.parts)])
-    own = prose.joined([letter for letter in phase.own if not letter.endswith("_")])
+    steps = prose.enumerated([*dict.fromkeys(str(part.number + 1) for part in phase.parts)])
+    own = prose.enumerated([letter for letter in phase.own if not letter.endswith("_")])
     return f"steps {steps}, at once for each {own}" if own else f"steps {steps}, by one thread"

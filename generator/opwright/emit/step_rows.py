@@ -101,9 +101,9 @@ class Row:
         """The step if each lane has a cell of its own."""
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
-        kept = operator != "set" or target in self.formula.reads
-        wide = not kept and self.widened(dtype)
-        row = WIDE.name if wide else self.target_row(kept)
+        updates = operator != "set" or target in self.formula.reads
+        wide = not updates and self.widened(dtype)
+        row = WIDE.name if wide else self.target_row(updates)
 
         source = self.part.source
 
@@ -258,7 +258,7 @@ class Row:
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
             elements.position = None
             elements.steps.append(nodes.integer(0))
-            flat, apart = elements.flat(read)
+            flat, stride = elements.flat(read)
             if flat is None:
                 self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source, unroll=GATHERED))
                 return room
@@ -266,7 +266,7 @@ class Row:
             self.before.append(
                 For("i_", ZERO, Name(f"{name}gaps_"), (gathered,), source=self.part.source, unroll=GATHERED)
             )
-            here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), apart, N, Name(room))), Name(room))
+            here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), stride, N, Name(room))), Name(room))
             self.before.append(Declare(name, here, pointer, changes=True))
             return name
         elements.steps.append(step)
@@ -303,8 +303,8 @@ class Row:
         place = self.elements.place(read)
         return Name(read.tensor) if place == ZERO else Binary("+", Name(read.tensor), place)
 
-    def target_row(self, kept: bool) -> str:
-        """The written row, with its current content if `kept`."""
+    def target_row(self, updates: bool) -> str:
+        """The written row, with its current content if `updates`."""
         elements, target = self.elements, self.part.target
         name, room, first = self._named(target)
         c_type, dtype = elements.c_type(target.tensor), elements.dtype(target.tensor)
@@ -317,7 +317,7 @@ class Row:
         elements.steps.append(step)
         self.before += [DeclareArray(room, c_type, ROOM), Declare(first, self._at(target), f"{c_type} *", changes=True)]
         place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
-        if kept:
+        if updates:
             place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))
         elif elements.streams(target):
             place = Call(f"opwright_place_{dtype}", (Name(first), step, N, Name("total_"), Name(room)))
@@ -349,6 +349,6 @@ def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
     ]
 
 
-def together(values: Values, sums: str, operator: str) -> Expr:
+def lanes_total(values: Values, sums: str, operator: str) -> Expr:
     """The combined accumulators of a reduction."""
     return Call(f"opwright_{operator}_of_{values.accumulate}", (Name(sums),))

@@ -128,9 +128,9 @@ class StepWriter(ReachWriter):
 
     def joint(self, tensor: Tensor) -> list[str]:
         """The runs of a tensor that inputs broadcast to: only this array determines their number of axes here."""
-        joined = {step.symbol for step in plan(self.op) if isinstance(step, Join)}
+        sizes = {step.symbol for step in plan(self.op) if isinstance(step, Join)}
         kinds, axes = self.kinds(tensor), tensor.dims if tensor in self.op.inputs else ()
-        return [axis for axis in axes if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in joined]
+        return [axis for axis in axes if kinds[axis] == "run" and self.run_of(tensor.dims[axis].tree) in sizes]
 
     def bind(self, step: Bind) -> None:
         tensor = step.tensor

@@ -27,8 +27,8 @@ def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop]
     """Whether a step's lanes can be processed in tiles: the same lanes for every value of reduced letters."""
     lane = loops.lane_name()
     narrowed = bounds.low.get(lane) or bounds.high.get(lane)
-    kept = part.operator != "set" and part.target not in formula.reads
-    return kept and bool(reduced) and not narrowed and loops.step(part.target) == ONE
+    updates = part.operator != "set" and part.target not in formula.reads
+    return updates and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
 def tiled(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> tuple[Stmt, ...]:

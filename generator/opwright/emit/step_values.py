@@ -90,7 +90,7 @@ class Values:
 
     def function(self, tree: expr.Call) -> Expr:
         if tree.function == "select":
-            return self.choice(*together(*tree.arguments))
+            return self.choice(*called_once(*tree.arguments))
         if tree.function == "pow" and (power := self.power(*tree.arguments)) is not None:
             return power
         arguments = [self.value(argument) for argument in tree.arguments]
@@ -194,7 +194,7 @@ class Values:
         return Cast(DTYPES[dtype].c_type, value)
 
 
-def together(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
+def called_once(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
     """A choice whose two values call the same costly function: it is called once, with the selected argument."""
     for call in _costly(yes):
         other = next((found for found in _costly(no) if found.function == call.function and found != call), None)

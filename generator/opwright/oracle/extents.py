@@ -70,9 +70,9 @@ def stated_extents(entries: Sequence[int], whole: Sequence[int] | None, keeps: b
         return tuple(entries) if all(entry >= 0 for entry in entries) else None
     if any(entry < -1 for entry in entries) or entries.count(-1) > 1 or (keeps and 0 in entries[len(whole) :]):
         return None
-    kept = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
+    filled = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
     cells = math.prod(whole)
-    others = math.prod(entry for entry in kept if entry != -1)
-    tried = {tuple(extent if entry == -1 else entry for entry in kept) for extent in (0, 1, cells // max(others, 1))}
+    others = math.prod(entry for entry in filled if entry != -1)
+    tried = {tuple(extent if entry == -1 else entry for entry in filled) for extent in (0, 1, cells // max(others, 1))}
     fitting = [extents for extents in tried if math.prod(extents) == cells]
     return fitting[0] if len(fitting) == 1 else None

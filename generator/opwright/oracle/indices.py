@@ -109,14 +109,14 @@ def number(letters: Sequence[Expr], symbols: Mapping[str, Any]) -> Any:
 
 
 def index(
-    tensor: Tensor, read: Read, way: str, symbols: Mapping[str, Any]
+    tensor: Tensor, read: Read, arrangement: str, symbols: Mapping[str, Any]
 ) -> dict[str, tuple[Expr, Mapping[str, Any]]]:
     """The index on each axis of a tensor: a tree, and the symbols over which it is evaluated."""
     if not tensor.arrangements:
         return {axis: (tree, symbols) for axis, tree in zip(tensor.dims, read.indices, strict=True)}
     letters = {letter: _value(tree, symbols) for letter, tree in zip(tensor.view, read.indices, strict=True)}
     inner = {**symbols, **letters}
-    return {axis: (formula.tree, inner) for axis, formula in tensor.arrangements[way].index.items()}
+    return {axis: (formula.tree, inner) for axis, formula in tensor.arrangements[arrangement].index.items()}
 
 
 def _value(tree: Expr, symbols: Mapping[str, Any]) -> Any:
@@ -183,12 +183,12 @@ def _walks(op: Op) -> tuple[Walk, ...]:
 
 
 def _read_too_far(tensor: Tensor, read: Read, known: dict[str, int]) -> bool:
-    for way, dims in tensor.dims_by_arrangement.items():
+    for arrangement, dims in tensor.dims_by_arrangement.items():
         inner, trees = known, dict(zip(tensor.dims, read.indices))
         if tensor.arrangements:
             found = {letter: _reach(tree, known) for letter, tree in zip(tensor.view, read.indices)}
             inner = type(known)({**known, **{letter: reach for letter, reach in found.items() if reach is not None}})
-            trees = {name: formula.tree for name, formula in tensor.arrangements[way].index.items()}
+            trees = {name: formula.tree for name, formula in tensor.arrangements[arrangement].index.items()}
         for name, tree in trees.items():
             at, extent = _reach(tree, inner), _reach(dims[name].tree, known)
             if at is not None and extent is not None and at + extent > LIMIT:

@@ -111,8 +111,8 @@ class _Run:
     def position(self, read: Read, letters: Mapping[str, Any]) -> tuple[Array, Array]:
         """The position of an element in memory, and whether it exists."""
         tensor = self.op.tensor(read.tensor)
-        way = self.validation.arrangements.get(tensor.name, "")
-        dims, places = tensor.dims_by_arrangement[way], index(tensor, read, way, letters)
+        arrangement = self.validation.arrangements.get(tensor.name, "")
+        dims, places = tensor.dims_by_arrangement[arrangement], index(tensor, read, arrangement, letters)
         at = letters[""]
         inside = np.ones(len(at), bool)
         extents = iter(self.shapes[tensor.name])
@@ -134,8 +134,8 @@ class _Run:
         for guard in self.op.semantics.where:
             for axis in range(max(self.rank, 1)):
                 taken = taken & integers(guard.tree, letters, axis)
-        kept = {name: _kept(value, taken) for name, value in letters.items()}
-        value = reals(assignment.value, kept, lambda read: self.data[read.tensor][places[read][taken]])
+        inner = {name: _where(value, taken) for name, value in letters.items()}
+        value = reals(assignment.value, inner, lambda read: self.data[read.tensor][places[read][taken]])
         _REDUCE[assignment.op].at(self.cells, at[taken], value)
         np.add.at(self.count, at[taken], 1)
 
@@ -153,7 +153,7 @@ class _Run:
         return at, reals(formula.tree, {**letters, "count": self.count[at]}, element)
 
 
-def _kept(value: Any, taken: Array) -> Any:
+def _where(value: Any, taken: Array) -> Any:
     if isinstance(value, tuple):
-        return tuple(_kept(entry, taken) for entry in value)
+        return tuple(_where(entry, taken) for entry in value)
     return value[taken] if isinstance(value, np.ndarray) else value

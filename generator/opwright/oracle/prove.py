@@ -132,15 +132,15 @@ def _weights(
 ) -> tuple[tuple[Array, ...], tuple[int, ...]]:
     """The position of W[g, a, b, *k] in its tensor, one index array per axis, and the extents of k."""
     tensor = op.tensor(read.tensor)
-    way = validation.arrangements.get(tensor.name, "")
-    dims = tensor.dims_by_arrangement[way]
+    arrangement = validation.arrangements.get(tensor.name, "")
+    dims = tensor.dims_by_arrangement[arrangement]
     extents = {axis: evaluate(extent.tree, validation.values) for axis, extent in dims.items()}
     taps = next(extent for extent in extents.values() if isinstance(extent, tuple))
     group, small, big, *tap = np.indices((*channels, *taps))
     letters = {**validation.values, "g": group, "small": small, "big": big, "k": tuple(tap)}
     order = op.layouts[tensor.layout][validation.layouts[tensor.layout]] if tensor.layout else tuple(dims)
     copies = [(axis, number) for axis in order for number in range(len(each(extents[axis])))]
-    places = index(tensor, read, way, letters)
+    places = index(tensor, read, arrangement, letters)
     return tuple(integers(*places[axis], number) for axis, number in copies), taps
 
 

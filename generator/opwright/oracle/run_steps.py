@@ -142,8 +142,8 @@ class Run:
             for guard in step.where:
                 for axis in range(max(self.rank(), 1)):
                     taken = taken & integers(guard.tree, letters, axis)
-            kept = {name: only(value, taken) for name, value in letters.items()}
-            value = self.value(assignment.value, kept, {read: spot[taken] for read, spot in spots.items()})
+            inner = {name: only(value, taken) for name, value in letters.items()}
+            value = self.value(assignment.value, inner, {read: spot[taken] for read, spot in spots.items()})
             value = np.broadcast_to(np.asarray(value).astype(self.dtype), at[taken].shape)
             if assignment.op == "set":
                 self.data[target.tensor][at[taken]] = value

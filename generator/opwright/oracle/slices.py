@@ -22,11 +22,11 @@ from .validate_steps import validate_steps
 
 @dataclass(frozen=True)
 class Cut:
-    """The kept values of one axis: the axis of a scalar size, or one of a run, counted from the last."""
+    """The values of one axis that remain: the axis of a scalar size, or one of a run, counted from the last."""
 
     symbol: str
     back: int
-    kept: tuple[int, ...]
+    cells: tuple[int, ...]
     extent: int
 
     def of(self, op: Op, name: str, array: Any, places: Places) -> Any:
@@ -35,7 +35,7 @@ class Cut:
             spots = places.get(axis, ())
             if extent.tree == Name(self.symbol) and len(spots) >= self.back:
                 spot = spots[-self.back]
-                array = array if array.shape[spot] != self.extent else np.take(array, self.kept, spot)
+                array = array if array.shape[spot] != self.extent else np.take(array, self.cells, spot)
         return array
 
 
@@ -55,7 +55,7 @@ class Slice:
         return found
 
     def __str__(self) -> str:
-        return " and ".join(f"{len(cut.kept)} of {cut.extent} values along {cut.symbol}" for cut in self.cuts)
+        return " and ".join(f"{len(cut.cells)} of {cut.extent} values along {cut.symbol}" for cut in self.cuts)
 
 
 def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], terms: int, maximum: int) -> Slice | None:
@@ -66,9 +66,9 @@ def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], term
         if terms <= maximum:
             break
         number = max(1, min(extent, extent * maximum // terms))
-        kept = tuple(int(at) for at in np.unique(np.linspace(0, extent - 1, number).round()))
-        cuts.append(Cut(symbol, back, kept, extent))
-        terms = terms * len(kept) // extent
+        cells = tuple(int(at) for at in np.unique(np.linspace(0, extent - 1, number).round()))
+        cuts.append(Cut(symbol, back, cells, extent))
+        terms = terms * len(cells) // extent
     if not cuts or terms > maximum:
         return None
     smaller = tuple(_cut(op, cuts, tensor.name, given, call.places) for tensor, given in zip(op.inputs, inputs))
@@ -88,12 +88,12 @@ def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
     found = program(op)
     for dim in op.dims.values():
         value = call.values.get(dim.symbol)
-        if value is not None and not dim.per_axis and _apart(op, found, dim.symbol):
+        if value is not None and not dim.per_axis and _is_separable(op, found, dim.symbol):
             extents = value if isinstance(value, tuple) else (value,)
             yield from ((dim.symbol, len(extents) - at, int(extent)) for at, extent in enumerate(extents) if extent > 1)
 
 
-def _apart(op: Op, found: Program, symbol: str) -> bool:
+def _is_separable(op: Op, found: Program, symbol: str) -> bool:
     """Whether the values along a size are independent of each other."""
     letters = {name for name, letter in found.letters.items() if letter.extent == Name(symbol)}
     extents = [axis.extent for array in found.arrays.values() for axis in array.axes]
@@ -104,8 +104,8 @@ def _apart(op: Op, found: Program, symbol: str) -> bool:
         return False
     listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
     stated = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
-    joined = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
-    return not (listed or stated or joined) and all(_alone(found, part, symbol, letters) for part in found.parts)
+    concatenated = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
+    return not (listed or stated or concatenated) and all(_alone(found, part, symbol, letters) for part in found.parts)
 
 
 def _alone(found: Program, part: Part, symbol: str, letters: set[str]) -> bool:

@@ -174,8 +174,8 @@ class _Sampler:
             raise ValueError(axis)
         if axis not in tensor.broadcast or tensor.broadcast_if or self.rng.random() < 0.5:
             return whole
-        kept = whole[int(self.rng.integers(0, len(whole) + 1)) :] if isinstance(value, tuple) else whole
-        return tuple(1 if self.rng.random() < 0.3 else extent for extent in kept)
+        trailing = whole[int(self.rng.integers(0, len(whole) + 1)) :] if isinstance(value, tuple) else whole
+        return tuple(1 if self.rng.random() < 0.3 else extent for extent in trailing)
 
     def placed(self, tensor: Tensor, extents: Mapping[str, tuple[int, ...]], values: dict[str, Any]) -> list[int]:
         """The shape of an array; attributes that place its axes are chosen here."""

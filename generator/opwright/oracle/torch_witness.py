@@ -151,9 +151,9 @@ class _Call:
         grids = np.ogrid[tuple(slice(extent) for extent in (self.groups, small, big, *self.kernel()))]
         letters: dict[str, Any] = {"g": grids[0], "small": grids[1], "big": grids[2], "k": tuple(grids[3:])}
         tensor = self.op.tensor(self.read.tensor)
-        way = self.validation.arrangements.get(tensor.name, "")
-        places = index(tensor, self.read, way, {**self.values, **letters})
-        found = [evaluate(*places[axis]) for axis in tensor.dims_by_arrangement[way]]
+        arrangement = self.validation.arrangements.get(tensor.name, "")
+        places = index(tensor, self.read, arrangement, {**self.values, **letters})
+        found = [evaluate(*places[axis]) for axis in tensor.dims_by_arrangement[arrangement]]
         return tuple(part for at in found for part in (at if isinstance(at, tuple) else (at,)))
 
     def pads(self) -> tuple[int, ...]:

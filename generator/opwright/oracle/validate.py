@@ -104,7 +104,7 @@ class Validator:
             violations=tuple(self.broken),
             values=facts,
             shape=shape,
-            arrangements={name: way for name, way in arrangements.items() if way},
+            arrangements={name: arrangement for name, arrangement in arrangements.items() if arrangement},
             layouts={name: self.words[name] for name in op.layout_attributes if name in self.words},
             row=row,
             group_class=None if self.broken else self.group_class(facts),
@@ -268,12 +268,12 @@ class Validator:
     def fit(self, name: str, facts: Facts) -> tuple[str, Facts] | None:
         """The first arrangement that agrees with the facts, and the extended facts; None if none does."""
         tensor = self.op.tensor(name)
-        for way, dims in tensor.dims_by_arrangement.items():
+        for arrangement, dims in tensor.dims_by_arrangement.items():
             if self.axes(tensor, dims) is None:
                 raise UndecidedError
             learned = self.unify(dims, self.extents(tensor, dims), facts)
             if learned is not None:
-                return way, learned
+                return arrangement, learned
         return None
 
     def contradicts(self, name: str, facts: Facts) -> bool:

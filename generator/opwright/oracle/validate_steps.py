@@ -142,7 +142,7 @@ class StepValidator(AxisFinder):
             if attribute.type in ("s64", "f32") or (attribute.type in ("s64[]", "f32[]") and attribute.length):
                 self.read_number(attribute)
         facts: Facts = dict(self.given)
-        facts |= self.joined(lengths)
+        facts |= self.broadcast_sizes(lengths)
         for output in op.outputs:
             if op.stated_by(output):
                 self.state_axes(output, lengths)
@@ -210,7 +210,7 @@ class StepValidator(AxisFinder):
         facts[symbol] = found or ()
         return True
 
-    def joined(self, lengths: Mapping[str, int]) -> Facts:
+    def broadcast_sizes(self, lengths: Mapping[str, int]) -> Facts:
         """The sizes that inputs broadcast to."""
         parts: dict[str, list[Fact]] = {}
         loose: set[str] = set()

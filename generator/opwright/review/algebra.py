@@ -138,9 +138,9 @@ def _divided(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
         part = Poly.of({monomial: factor})
         powers = dict(monomial)
         if all(powers.get(name, 0) >= power for name, power in divisor):
-            kept = factor % number
-            whole += Poly.of({monomial: factor - kept}) / bottom
-            part = Poly.of({monomial: kept})
+            remainder = factor % number
+            whole += Poly.of({monomial: factor - remainder}) / bottom
+            part = Poly.of({monomial: remainder})
         rest += part
     return whole, rest
 
@@ -313,7 +313,7 @@ class Reader:
         if isinstance(tree, Unary) and tree.op == "not":
             return self.holds(tree.operand, not wanted)
         if isinstance(tree, Binary) and tree.op in ("and", "or"):
-            return self._joined(tree, wanted)
+            return self._combined(tree, wanted)
         if isinstance(tree, Call) and tree.function in ("any", "all"):
             # all(c) is not any(not c), so one flag serves both.
             flag = self._somewhere(tree.arguments[0], tree.function == "any")
@@ -340,7 +340,7 @@ class Reader:
             algebra.somewhere[flag] = cases, against
         return flag
 
-    def _joined(self, tree: Binary, wanted: bool) -> list[Conditions]:
+    def _combined(self, tree: Binary, wanted: bool) -> list[Conditions]:
         left = self.holds(tree.left, wanted)
         before = set(self.sites)
         right = self.holds(tree.right, wanted)

@@ -91,23 +91,23 @@ def renamed_parameter(op: Op, section: str, old: str, new: str) -> Op:
     others = [tensor.name for tensor in op.inputs] if section == "attributes" else [a.name for a in op.attributes]
     if old not in others:
         return made
-    kept = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
-    return dataclasses.replace(made, **{name: getattr(op, name) for name in kept})
+    sections = ("constraints", "inputs", "dtypes") if section == "attributes" else ("constraints", "attributes")
+    return dataclasses.replace(made, **{name: getattr(op, name) for name in sections})
 
 
 def respelled(op: Op, path: Path, old: AllowedValue, new: AllowedValue) -> Op:
     """Swap a word with its alias; other added or removed spellings are edits of their own."""
-    kept = [spelling for spelling in new.aliases if spelling == old.value or spelling in old.aliases]
+    common = [spelling for spelling in new.aliases if spelling == old.value or spelling in old.aliases]
     gone = [spelling for spelling in old.aliases if spelling not in (*new.aliases, new.value)]
-    result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*kept, *gone))
+    result: Op = put(rename(op, old.value, new.value), (*path, Entry(new.value), "aliases"), (*common, *gone))
     return result
 
 
 def moved_aliases(op: Op, path: Path, words: Sequence[AllowedValue]) -> tuple[dict[str, str], dict[str, str], Op]:
     """The aliases that moved to another word: the word of each before and after, and the resulting operation."""
     old, new = (_by_alias(values) for values in (get(op, path), words))
-    kept = {value.value for value in words} & {value.value for value in get(op, path)}
-    moved = [alias for alias in new if alias in old and old[alias] != new[alias] and {old[alias], new[alias]} <= kept]
+    common = {value.value for value in words} & {value.value for value in get(op, path)}
+    moved = [alias for alias in new if alias in old and old[alias] != new[alias] and {old[alias], new[alias]} <= common]
     order = {alias: place for value in words for place, alias in enumerate(value.aliases)}
 
     def spelled(value: AllowedValue) -> AllowedValue:

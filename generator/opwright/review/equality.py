@@ -351,12 +351,12 @@ def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
 def _shown(op: Op) -> Iterator[tuple[Hashable, Located | Assignment]]:
     """All formulas that decide what a call does; named values count if one of these depends on them."""
     for tensor in (*op.inputs, *op.outputs):
-        for way, dims in tensor.dims_by_arrangement.items():
+        for name, dims in tensor.dims_by_arrangement.items():
             for axis, extent in dims.items():
-                yield (tensor.name, way, axis), extent
-        for way, arrangement in tensor.arrangements.items():
+                yield (tensor.name, name, axis), extent
+        for name, arrangement in tensor.arrangements.items():
             for axis, index in arrangement.index.items():
-                yield (tensor.name, way, axis, "index"), index
+                yield (tensor.name, name, axis, "index"), index
     for dim in op.dims.values():
         if dim.symbol in op.lets:
             yield dim.symbol, Located(Name(dim.symbol), dim.symbol, dim.at)

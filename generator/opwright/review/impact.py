@@ -361,8 +361,8 @@ def _of_op(
             if names:
                 result.unpredicted.append(f"{name}: {kind} {sentence}: {', '.join(sorted(names)[:5])}")
     was, now_ = (dict(_declarations(op, files)) for op, files in zip(ops, (base, head), strict=True))
-    kept = was.keys() & now_.keys()
-    result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in kept if was[symbol] != now_[symbol]}
+    common = was.keys() & now_.keys()
+    result.declared[name] = {symbol: (was[symbol], now_[symbol]) for symbol in common if was[symbol] != now_[symbol]}
     result.foreseen, result.observed, result.texts = prediction, proof, (base, head)
 
 

@@ -45,16 +45,16 @@ def revisions(before: Library, after: Library, old: Lock, new: Lock) -> list[Edi
     known = _comparable(new) | _comparable(old) | given
     places = {op.op: op.at.key("revision") for op in before.ops}
     hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in after.ops}
-    kept = [release for release, found in hashes.items() if known.get(release, found) != found]
-    meaning = digest([(release, known[release], hashes[release]) for release in kept])[:16]
+    changed = [release for release, found in hashes.items() if known.get(release, found) != found]
+    meaning = digest([(release, known[release], hashes[release]) for release in changed])[:16]
     found = []
     for op, release in zip(after.ops, hashes):
         at = (places.get(op.op), op.at.key("revision"), op.op)
-        if release in kept:
-            found.append(_edit("op-revision-kept", "revision", _listed(kept), f"another meaning, {meaning}", *at))
+        if release in changed:
+            found.append(_edit("op-revision-kept", "revision", _listed(changed), f"another meaning, {meaning}", *at))
         elif _comparable(new) and release not in known:
             found.append(_edit("op-revision-unlocked", "revision", release, "", *at))
-    return [*found, *_entries(old, new, kept)]
+    return [*found, *_entries(old, new, changed)]
 
 
 def _comparable(lock: Lock) -> dict[str, str]:

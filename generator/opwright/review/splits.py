@@ -18,12 +18,12 @@ from .edit import Edit
 def edits(changed: Iterable[tuple[Op, Op]]) -> Iterator[Edit]:
     """An edit for each way of an operation that both sides have and that may no longer be gone, or that is new."""
     for old, op in changed:
-        was, now = _ways(old), _ways(op)
+        was, now = _splits(old), _splits(op)
         for role in dict.fromkeys([*was, *now]):
             yield from _edits(old, op, role, was.get(role, {}), now.get(role, {}))
 
 
-def _ways(op: Op) -> dict[str, dict[str, Split]]:
+def _splits(op: Op) -> dict[str, dict[str, Split]]:
     """The splits of an operation by the role of the size, then by when they hold."""
     roles = {dim.symbol: role for role, dim in op.dims.items()}
     roles |= {a.symbol or "": a.name or "" for a in op.attributes if a.type == "s64"}

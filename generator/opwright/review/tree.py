@@ -156,8 +156,8 @@ def text_of(value: Any) -> str:
         if short is not None and not getattr(value, "where", ()):  # a step with guards needs both
             return text_of(short)
         fields = {f.name.rstrip("_"): getattr(value, f.name) for f in dataclasses.fields(value) if f.metadata}  # type: ignore[arg-type]
-        kept = {name: v for name, v in fields.items() if v not in (None, (), {}) and name != "summary"}
-        return "{" + ", ".join(f"{name}: {text_of(v)}" for name, v in kept.items()) + "}"
+        given = {name: v for name, v in fields.items() if v not in (None, (), {}) and name != "summary"}
+        return "{" + ", ".join(f"{name}: {text_of(v)}" for name, v in given.items()) + "}"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {text_of(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, tuple):

@@ -77,11 +77,11 @@ def _of_op(project: Project, review: Review, base: Op, head: Op, wanted: set[str
     found = {name: Value(name, note=note) for name in sorted(wanted)}
     for call, old, new in zip(calls, olds, news, strict=True):
         if old.kernel in wanted and old.result is not None and new.result is not None:
-            found[old.kernel] = _joined(found[old.kernel], call, ulps(old.result, new.result))
+            found[old.kernel] = _extended(found[old.kernel], call, ulps(old.result, new.result))
     return found
 
 
-def _joined(value: Value, call: CallText, far: int) -> Value:
+def _extended(value: Value, call: CallText, far: int) -> Value:
     """With one more call."""
     furthest = far > value.ulp or not value.calls
     return Value(value.kernel, value.calls + 1, max(far, value.ulp), str(call) if furthest else value.call)

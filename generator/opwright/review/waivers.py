@@ -103,8 +103,8 @@ def read_lock(text: str | None, name: str) -> Lock:
 
 def locked(library: Library, known: Lock) -> str:
     """The text of LOCK.yaml with every revision of a library; released entries with the same hash definition stay."""
-    kept = known.revisions if known.hash == HASH else {}
-    hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops} | kept
+    revisions = known.revisions if known.hash == HASH else {}
+    hashes = {f"{op.op}@{op.revision}": contract_hash(op) for op in library.ops} | revisions
     lines = [f"  {release}: {found}" for release, found in sorted(hashes.items())]
     comment = "# The hash of the contract of every released revision. Written by: opwright diff --update-lock"
     return "\n".join([comment, f"hash: {HASH}", "revisions:", *lines]) + "\n"

@@ -162,9 +162,9 @@ class Walk:
         """The letters of a view are identified by position: other letters in the same positions are the same view."""
         old, new = get(self.now, path), get(self.new, path)
         turned = carry.turned(old, new.view)
-        kept = [name for name in new.arrangements if name in old.arrangements]
+        common = [name for name in new.arrangements if name in old.arrangements]
         if old.view != new.view and all(
-            exact(turned.arrangements[name].index) == exact(new.arrangements[name].index) for name in kept
+            exact(turned.arrangements[name].index) == exact(new.arrangements[name].index) for name in common
         ):
             make = functools.partial(put, path=path, value=turned)
             self.note(f"{area}-view-renamed", (*path, "view"), old.view, new.view, make)
@@ -193,8 +193,8 @@ class Walk:
         rules = MANY[spot]
         self.renames(rules, path, area)
         was, now = items(get(self.now, path)), items(get(self.new, path))
-        kept = [key for key in now if key in was]
-        order = list(now) if kept == [key for key in was if key in now] else None
+        common = [key for key in now if key in was]
+        order = list(now) if common == [key for key in was if key in now] else None
         gone = [key for key in was if key not in now]
         come = [key for key in now if key not in was]
         if (
@@ -238,8 +238,8 @@ class Walk:
     def table(self, path: Path) -> None:
         """The words of a layout."""
         was, now = get(self.now, path), get(self.new, path)
-        kept = [word for word in now if word in was]
-        order = list(now) if kept == [word for word in was if word in now] else None
+        common = [word for word in now if word in was]
+        order = list(now) if common == [word for word in was if word in now] else None
         for word in dict.fromkeys([*was, *now]):
             if exact(was.get(word)) != exact(now.get(word)):
                 here = (*path, Entry(word))
@@ -378,4 +378,4 @@ def _twins(one: Any, other: Any) -> bool:
 def _axes(tensor: Tensor) -> list[tuple[str, Any]]:
     """The axes of a tensor, each with its extents in every arrangement."""
     arrangements = [made.dims for made in tensor.arrangements.values()] or [tensor.dims]
-    return [(axis, [way.get(axis) for way in arrangements]) for axis in arrangements[0]]
+    return [(axis, [arrangement.get(axis) for arrangement in arrangements]) for axis in arrangements[0]]

@@ -36,7 +36,7 @@ TRIES = 600  # calls tried for one finding
 TOTAL = 4000  # calls tried for all findings: about four seconds if none is ever found (AMD Zen 5)
 MIN_TRIES = 60
 LARGEST = 2**24  # elements of the tensors of a call passed by --call
-TOGETHER = "together with the other changes of the operation that it depends on"
+DEPENDENT = "together with the other changes of the operation that it depends on"
 UNLIKELY = 4  # of these, for findings visible by rounding only, which the interpreter does not model
 
 
@@ -109,7 +109,7 @@ def _searched(
         found: Found = search(sides, edits, wanted or _wanted(finding.rule), max(MIN_TRIES, tries // share))
         tried, failed = tried + found.tried, failed + found.failed
         if found.call is not None:
-            notes = () if sides.alone else (TOGETHER,)
+            notes = () if sides.alone else (DEPENDENT,)
             return Case(sides, found.call, tried, notes, found.kind in BREAKS and not found.shared)
     notes = (f"{failed} of these calls could not be evaluated",) if failed else ()
     return Witness(tried, notes=(*notes, *_of_kernels(review, finding))) if compiled else None

@@ -23,7 +23,9 @@ from ..project import GENERATOR
 T = TypeVar("T")
 _HERE = str(GENERATOR)
 # Recording, memoisation and this module do not count as makers.
-_APART = frozenset({str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__})
+_NOT_MAKERS = frozenset(
+    {str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__}
+)
 # The modules that make views: the functions that they call start a chain.
 _VIEWS = frozenset({render.__file__, str(Path(render.__file__).with_name("step_files.py"))})
 
@@ -92,7 +94,7 @@ def traced(make: Callable[[], T], origins: Origins, texts: bool = True) -> T:
 def _ours(frame: FrameType) -> bool:
     """Whether the frame runs a named function of the generator."""
     code = frame.f_code
-    return code.co_filename.startswith(_HERE) and code.co_filename not in _APART and code.co_name[0] != "<"
+    return code.co_filename.startswith(_HERE) and code.co_filename not in _NOT_MAKERS and code.co_name[0] != "<"
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -107,7 +109,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _named(frame: FrameType | None) -> FrameType | None:
     """The enclosing function of a frame that runs a lambda, a comprehension or a method of a recorder."""
     while frame is not None and (
-        frame.f_code.co_filename in _APART
+        frame.f_code.co_filename in _NOT_MAKERS
         or (frame.f_code.co_name[0] == "<" and frame.f_code.co_filename.startswith(_HERE))
     ):
         frame = frame.f_back

@@ -111,12 +111,12 @@ class Reverse:
             self.settled[name] = ((), None)
             return
         target = direct[0].target
-        apart = [share for share in direct if share.by or (share.guarded and share.letters <= self.names(target))]
+        guarded = [share for share in direct if share.by or (share.guarded and share.letters <= self.names(target))]
         before = len(self.statements)
-        value = self.sums.total([share for share in direct if share not in apart], name)
+        value = self.sums.total([share for share in direct if share not in guarded], name)
         value = self.known.shorter(value)
         bare = all(isinstance(tree, (Read, Name)) for term in value for tree, _ in term.factors)
-        if not apart and len(value) <= 1 and bare:
+        if not guarded and len(value) <= 1 and bare:
             self.settled[name] = (self.renamed_sum(value, name, before), target)
             return
         made = Read(self.fresh(diff(name)), self.letters_only(target))
@@ -125,7 +125,7 @@ class Reverse:
         )
         if value:
             self.statements.append(Statement(made, "set", {"": grouped(value)}))
-        for number, share in enumerate(sorted(apart, key=lambda share: not share.letters <= self.names(target))):
+        for number, share in enumerate(sorted(guarded, key=lambda share: not share.letters <= self.names(target))):
             first = number == 0 and not value and share.letters <= self.names(target)
             self.write(replace(share, target=made), "set" if first else "sum")
         self.settled[name] = (factor(made), target)

@@ -68,16 +68,16 @@ def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool) -> 
     read = {read.tensor for part in found.parts for read in part.reads}
     hidden = frozenset(t.name for t in op.outputs if t.name not in read and not keep)
     made = pruned(Reverse(op, of, outputs, hidden).run(), {diff(name) for name in of})
-    statements = tuple(shared(joined(made, {diff(name) for name in of}), found))
+    statements = tuple(shared(inlined(made, {diff(name) for name in of}), found))
     can = {tensor.name for tensor in op.outputs if tensor.when is None and exact(op, found, tensor.name)}
     must = {tensor.name for tensor in op.outputs if not again(found, tensor.name)}
-    kept, parts = _needed(found, statements, can if keep else can & must)
+    reused, parts = _needed(found, statements, can if keep else can & must)
     if any(found.parts[number].target.tensor in must for number in parts):
         return None
     written = {statement.target.tensor for statement in statements}
     zero = tuple(name for name in of if diff(name) not in written)
     own = tuple(name for name in of if name not in zero)
-    return Gradient(own, outputs, parts, statements, kept, zero)
+    return Gradient(own, outputs, parts, statements, reused, zero)
 
 
 def exact(op: Op, found: Program, name: str) -> bool:
@@ -109,7 +109,7 @@ def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
     return found
 
 
-def joined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+def inlined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
     """Inlines short values that one other statement reads at the same letters."""
     found = list(statements)
     for name in dict.fromkeys(statement.target.tensor for statement in statements):
@@ -154,16 +154,16 @@ def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> 
     """The outputs that are used, and the numbers of the recomputed forward steps."""
     own = {statement.target.tensor for statement in statements}
     wanted = {name for statement in statements for name in statement.reads} - own
-    kept: set[str] = set()
+    reused: set[str] = set()
     parts: list[int] = []
     for part in reversed(found.parts):
         name = part.target.tensor
         if name in wanted and name in keep:
-            kept.add(name)
+            reused.add(name)
         elif name in wanted:
             parts.insert(0, part.number)
             wanted |= {read.tensor for read in part.reads}
-    return frozenset(kept), tuple(parts)
+    return frozenset(reused), tuple(parts)
 
 
 def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
@@ -173,4 +173,4 @@ def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
     trees += [formula.value for number in made.parts for formula in found.parts[number].formulas]
     calls = sum(isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS for t in trees for node in expr.walk(t))
     reads = {read.tensor for tree in trees for read in expr.reads(tree)}
-    return calls + len(made.parts) + len(made.statements), len(reads), len(made.kept)
+    return calls + len(made.parts) + len(made.statements), len(reads), len(made.reused)

@@ -54,7 +54,7 @@ def depends(tree: Expr, active: Active) -> bool:
     return any(active(read) for read in expr.reads(tree))
 
 
-def _joined(*found: Gradients) -> Gradients:
+def _total(*found: Gradients) -> Gradients:
     result: Gradients = {}
     for one in found:
         for read, value in one.items():
@@ -66,7 +66,7 @@ def _of_operator(tree: Binary, seed: Sum, active: Active) -> Gradients:
     left, right = terms_of(tree.left), terms_of(tree.right)
     if tree.op in "+-":
         other = seed if tree.op == "+" else negative(seed)
-        return _joined(gradients(tree.left, seed, active), gradients(tree.right, other, active))
+        return _total(gradients(tree.left, seed, active), gradients(tree.right, other, active))
     if tree.op == "*":
         own, other = product(seed, right), product(seed, left)
     elif tree.op == "/":
@@ -74,7 +74,7 @@ def _of_operator(tree: Binary, seed: Sum, active: Active) -> Gradients:
         other = negative(quotient(product(seed, left), product(right, right))) if right else ()
     else:
         return {}
-    return _joined(gradients(tree.left, own, active), gradients(tree.right, other, active))
+    return _total(gradients(tree.left, own, active), gradients(tree.right, other, active))
 
 
 def _of_call(tree: Call, seed: Sum, active: Active) -> Gradients:
@@ -115,10 +115,10 @@ def _of_extremum(tree: Call, seed: Sum, active: Active) -> Gradients:
     operator = ">" if tree.function == "max" else "<"
     if not depends(first, active):
         wins: Expr = Binary(operator, rest, first)
-        return _joined(gradients(rest, select(wins, seed, ()), active))
+        return _total(gradients(rest, select(wins, seed, ()), active))
     wins = Binary(operator + "=" if depends(rest, active) else operator, first, rest)
     own = gradients(first, select(wins, seed, ()), active)
-    return _joined(own, gradients(rest, select(wins, (), seed), active))
+    return _total(own, gradients(rest, select(wins, (), seed), active))
 
 
 def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
@@ -137,4 +137,4 @@ def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
     positive = isinstance(base, Number) and base.value > 0
     rule = POW_EXPONENT if positive else POW_EXPONENT_ANY
     other = terms_of(renamed(rule, names)) if depends(exponent, active) else ()
-    return _joined(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))
+    return _total(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))

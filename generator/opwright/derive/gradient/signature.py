@@ -139,7 +139,7 @@ class _Signature:
         forward, made = self.forward, self.made
         shapes = {tensor.broadcast_as for tensor in outputs}
         chosen = [tensor for tensor in forward.data_inputs if tensor.name in self.read | shapes]
-        kept = [tensor for tensor in forward.outputs if tensor.name in made.kept]
+        reused = [tensor for tensor in forward.outputs if tensor.name in made.reused]
         given = []
         for number, name in enumerate(made.outputs):
             tensor = forward.tensor(name)
@@ -149,7 +149,7 @@ class _Signature:
                 given.append(dataclasses.replace(tensor, name=diff(name), optional=optional, summary=summary))
         if given and given[0].optional and not any(not tensor.optional for tensor in given):
             given[0] = dataclasses.replace(given[0], optional=False)
-        found = [*chosen, *kept, *given]
+        found = [*chosen, *reused, *given]
         for tensor in self.carried(found, outputs):
             found.insert(len([t for t in found if t in forward.data_inputs]), tensor)
         order = {tensor.name: number for number, tensor in enumerate(forward.data_inputs)}
@@ -166,11 +166,11 @@ class _Signature:
             if missing & self.names_of((tensor,)) and self.symbols_known([tensor, *found, *carried]) & missing:
                 carried.append(tensor)
         for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
-            if self.rows_told([*found, *carried]) < self.rows_told([*found, *carried, tensor]):
+            if self.rows_distinguished([*found, *carried]) < self.rows_distinguished([*found, *carried, tensor]):
                 carried.append(tensor)
         return carried
 
-    def rows_told(self, tensors: Iterable[Tensor]) -> int:
+    def rows_distinguished(self, tensors: Iterable[Tensor]) -> int:
         """How many rows of data types these tensors distinguish, among those with different outputs."""
         made = [*map(diff, self.made.of)]
         rows = {tuple(self.row(row)[name] for name in [*(t.name for t in tensors), *made]) for row in self.rows}

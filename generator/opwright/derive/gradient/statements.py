@@ -91,7 +91,7 @@ class Gradient:
     outputs: tuple[str, ...]  # outputs of the forward operation, whose gradients it takes
     parts: tuple[int, ...]
     statements: tuple[Statement, ...]
-    kept: frozenset[str]  # outputs of the forward operation that it takes
+    reused: frozenset[str]  # outputs of the forward operation that it takes
     without: tuple[str, ...] = field(default=())
 
 

@@ -115,8 +115,8 @@ class _Cells:
             if axes[tensor.name] and (tensor.name in state.joins or tensor.broadcast_as):
                 raise Forbidden(f"{tensor.name} has the shape of an input that may be stretched")
             joins[tensor.name] = "cells" if axes[tensor.name] else state.joins.get(tensor.name, "same")
-        kept = {name: found for name, found in axes.items() if found}
-        return Cut(kept, joins, tuple(dict.fromkeys(state.once)), self.sizes, frozenset(self.letters))
+        cut_axes = {name: found for name, found in axes.items() if found}
+        return Cut(cut_axes, joins, tuple(dict.fromkeys(state.once)), self.sizes, frozenset(self.letters))
 
     def declarations(self) -> None:
         """Nothing beside the statements may know the size: values, conditions, attributes."""
@@ -173,7 +173,7 @@ class _Cells:
                 raise Forbidden(f"the values of {used} in {statement.text} depend on it")
         loose = frozenset[str]().union(*(self.loose(tree) for tree in (statement.value, *statement.where)))
         read = [access.tensor for access in statement.reads if access.tensor in state.joins]
-        join = self.joined(statement, state, loose) if read else None
+        join = self.join_of(statement, state, loose) if read else None
         if not read and loose & (self.letters | self.sizes):
             raise Forbidden(f"{statement.text} computes with its number or extent")
         name = statement.target.tensor
@@ -214,7 +214,7 @@ class _Cells:
         both = extent_of(tree.left) in self.extents and extent_of(tree.right) in self.extents
         return both and len(self.extents) > 1
 
-    def joined(self, statement: Statement, state: _State, loose: frozenset[str]) -> str:
+    def join_of(self, statement: Statement, state: _State, loose: frozenset[str]) -> str:
         """How an array is joined that is made of such arrays. Raises Forbidden where parts do not give the whole."""
         shares = {state.joins[read.tensor] for read in statement.reads if read.tensor in state.joins}
         whole = Forbidden(f"{statement.text} needs all of it")

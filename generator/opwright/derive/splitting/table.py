@@ -67,8 +67,10 @@ def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
             yield _celled(op, form, letter, size, cells.cut(op, form, size))
         except Forbidden as reason:
             axes = {t.name: {axis: WHOLE for axis, found in form.arrays[t.name] if found == extent} for t in op.tensors}
-            kept = {name: found for name, found in axes.items() if found}
-            yield Split(letter, WHOLE, size, kept, arrangements=form.arrangements, why=reasons.get(letter, str(reason)))
+            cut_axes = {name: found for name, found in axes.items() if found}
+            yield Split(
+                letter, WHOLE, size, cut_axes, arrangements=form.arrangements, why=reasons.get(letter, str(reason))
+            )
 
 
 def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split:
@@ -133,18 +135,18 @@ _ORDERED_WHOLE = frozenset({"s64", "s32", "s8", "u8", "s4", "u4"})
 
 def _merged(found: list[Split]) -> Iterator[Split]:
     """One of those that say the same in every arrangement, and of those that hold whatever an attribute is."""
-    kept: list[Split] = []
+    splits: list[Split] = []
     for split in found:
         plain = dataclasses.replace(split, arrangements={}, when={})
-        twins = [other for other in kept if dataclasses.replace(other, arrangements={}, when={}) == plain]
+        twins = [other for other in splits if dataclasses.replace(other, arrangements={}, when={}) == plain]
         if any(not other.when for other in twins) and split.when:
             continue
         same = [other for other in twins if other.when == split.when and other.arrangements != split.arrangements]
         if same:
-            kept[kept.index(same[0])] = dataclasses.replace(same[0], arrangements={})
+            splits[splits.index(same[0])] = dataclasses.replace(same[0], arrangements={})
         else:
-            kept.append(split)
-    yield from kept
+            splits.append(split)
+    yield from splits
 
 
 def _distinct(found: Iterator[Split]) -> Iterator[Split]:

@@ -107,9 +107,9 @@ class _Windows:
         begin, words = self.stated(self.pad) if self.pad else ("", {})
         others = self.others(begin, words)
         self.changed = self.dependent({begin, *others} - {""}, words) | {self.small, self.big}
-        kept = {_word(self.index.found.coefficient(letter)) for letter in self.index.found.letters} | {self.taps}
-        if kept & self.changed:
-            raise Forbidden(f"{names_text(kept & self.changed)} changes on a part")
+        sliding = {_word(self.index.found.coefficient(letter)) for letter in self.index.found.letters} | {self.taps}
+        if sliding & self.changed:
+            raise Forbidden(f"{names_text(sliding & self.changed)} changes on a part")
         core: dict[str, str] = {}  # by array, what a part knows of it: `some` cells of the big side, or a `sum`
         for statement in self.form.statements:
             self.statement(statement, core)
@@ -144,11 +144,11 @@ class _Windows:
     def stated(self, symbol: str) -> tuple[str, dict[str, str]]:
         """The attribute that states a value, and the words with which it does."""
         let = self.op.lets.get(symbol)
-        ways: list[tuple[Expr, dict[str, str]]] = [(Name(symbol), {})]
+        formulas: list[tuple[Expr, dict[str, str]]] = [(Name(symbol), {})]
         if let is not None:
             named = let.cases.items() if let.value is None else [("", let.value)]
-            ways = [(formula.tree, {let.by: word} if let.by and word else {}) for word, formula in named]
-        for tree, words in ways:
+            formulas = [(formula.tree, {let.by: word} if let.by and word else {}) for word, formula in named]
+        for tree, words in formulas:
             attribute = _list_of(self.op, tree)
             if attribute is not None:
                 return attribute.name or "", words
@@ -161,10 +161,10 @@ class _Windows:
         lets += [e for e in rules if expr.names(e.tree) & {self.small, self.big}]
         names = set[str]().union(*(expr.names(e.tree) for e in lets))
         pending, found = sorted(names), list[str]()
-        kept = {_word(self.index.found.coefficient(x)) for x in self.index.found.letters}
+        sliding = {_word(self.index.found.coefficient(x)) for x in self.index.found.letters}
         while pending:
             symbol = pending.pop(0)
-            if symbol in kept or symbol in (self.pad, self.taps, self.small, self.big):
+            if symbol in sliding or symbol in (self.pad, self.taps, self.small, self.big):
                 continue
             try:
                 name, sums = self.stated(symbol)
