@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from .._errors import Refusal
 from .._operation import Operation
 from ._fake import absent, pattern, result
-from ._orders import in_memory, same_order, words_of
+from ._orders import in_memory, is_contiguous, same_order, words_of
 from ._schema import outputs_of
 from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
@@ -55,14 +55,16 @@ def running(operation: Operation) -> Kernel:
     def run(inputs: list[Any], attributes: list[Any], into: Any = None) -> Any:
         try:
             back = None
-            if not all(inputs[at] is None or inputs[at].is_contiguous() for at in firsts):
+            if not stepped:  # arrays are permuted in a fraction of the time that tensors are
+                inputs = [_array(name, value) for name, value in zip(parameters, inputs)]
+            if not all(inputs[at] is None or is_contiguous(inputs[at]) for at in firsts):
                 call = in_memory(operation, inputs, attributes)
                 inputs, attributes, back = call.inputs, call.attributes, call.back
             order = None
             if pointwise and not _plain(inputs):
                 order = same_order(flat(inputs))
                 inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
-            arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)])
+            arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)] if stepped else inputs)
             if into is not None and back is None and order is None:
                 operation.call(arrays, tuple(attributes), array("out", into, written=True), None, None)
                 return into

@@ -1,7 +1,7 @@
 """In which order of axes a call's memory stands: channels_last is another word of the layout, not a copy.
 
 In: the tensors and attributes of a call. Out: the same call in the words of its memory, and how its outputs are turned
-back. Tensors may be real or fake; only shapes and strides are looked at.
+back. Tensors may be real, fake, or arrays of the same memory; only shapes and strides are looked at.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from numpy import ndarray
 
 from .._operation import Operation
 
@@ -72,7 +73,7 @@ def in_memory(operation: Operation, inputs: list[Any], attributes: list[Any]) ->
     back: dict[str, tuple[int, ...]] = {}
     for word in words_of(operation):
         first = next((inputs[n] for n in word.inputs if inputs[n] is not None), None)
-        if first is None or first.is_contiguous():
+        if first is None or is_contiguous(first):
             continue
         found = _other(operation, word, said[word.at], first)
         if found is None:
@@ -82,13 +83,23 @@ def in_memory(operation: Operation, inputs: list[Any], attributes: list[Any]) ->
         (said[word.at], order, turned), permuted = found
         for n in word.inputs:
             if changed[n] is not None:
-                changed[n] = permuted if inputs[n] is first else changed[n].permute(order)
+                changed[n] = permuted if inputs[n] is first else _permuted(changed[n], order)
         back |= dict.fromkeys(word.outputs, turned)
         for values, places in ((said, word.lists), (changed, word.vectors)):
             for n in places:
                 if values[n] is not None and len(values[n]) == len(order):
                     values[n] = [values[n][axis] for axis in order]
     return Call(changed, said, back)
+
+
+def is_contiguous(value: Any) -> bool:
+    """Whether a tensor or an array has no gaps, in the order of its axes."""
+    found: bool = value.flags.c_contiguous if type(value) is ndarray else value.is_contiguous()
+    return found
+
+
+def _permuted(value: Any, order: tuple[int, ...]) -> Any:
+    return value.transpose(order) if type(value) is ndarray else value.permute(order)
 
 
 def same_order(tensors: Sequence[torch.Tensor]) -> list[int] | None:
@@ -102,16 +113,16 @@ def same_order(tensors: Sequence[torch.Tensor]) -> list[int] | None:
 
 
 def _other(
-    operation: Operation, word: Word, said: Any, tensor: torch.Tensor
-) -> tuple[tuple[str, tuple[int, ...], tuple[int, ...]], torch.Tensor] | None:
+    operation: Operation, word: Word, said: Any, tensor: Any
+) -> tuple[tuple[str, tuple[int, ...], tuple[int, ...]], Any] | None:
     """Another word in whose order a tensor has no gaps, that order, the way back, and the tensor so ordered."""
     key = (said, tensor.ndim)
     known = word.known.get(key)
     if known is None:
         known = word.known[key] = _orders(operation, word, said, tensor.ndim)
     for found in known:
-        permuted = tensor.permute(found[1])
-        if permuted.is_contiguous():
+        permuted = _permuted(tensor, found[1])
+        if is_contiguous(permuted):
             return found, permuted
     return None
 
