@@ -27,10 +27,16 @@ INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_
 def dtypes(op: Op) -> Iterator[Problem]:
     """Rows of data types name every tensor, and their accumulator represents their values."""
     names = {*(tensor.name for tensor in op.tensors), "accumulate"}
+    between = {made.target.tensor for step in op.semantics.steps for made in step.assignments} - names
     seen: dict[tuple[str, ...], Mark] = {}
     for row in op.dtypes:
         at = place(next(iter(row), None), op.at.key("dtypes"))
         for name, dtype in row.items():
+            if name in between:
+                message = f"'{name}' is an intermediate, whose values are those of `accumulate`"
+                message += f"; leave it out here, or make it an output to store it as {dtype}"
+                yield Problem(place(name, at), "dtype-key", message)
+                continue
             yield from unknown(name, names, place(name, at), "dtype-key", "tensor")
             legal = ("f32", "f64", "s64") if name == "accumulate" else tuple(DTYPES)
             if name in names and dtype not in legal:
