@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from opwright.derive import slopes
 from opwright.derive.phases import staged
+from opwright.emit.step_kernels import members
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
 from opwright.language.library import Library
-from opwright.load import load
+from opwright.load import load, load_texts
 from opwright_kernels import _schedules
 from opwright_kernels._schedules import Candidate, Lanes
 from support.checkout import ROOT
@@ -127,3 +128,11 @@ def test_two_letters_of_one_axis_become_one_along_which_lanes_may_go(library: Li
     walked = [part.letters for part in whole.parts if "x" in part.letters]
     assert walked
     assert all({"g_k_", "x"} <= {*letters} and not {"g", "k"} & {*letters} for letters in walked)
+
+
+def test_arrays_that_only_merged_letters_need_have_bytes_for_each_worker() -> None:
+    text = (Path(ROOT) / "tests" / "data" / "formulas" / "group_gain.yaml").read_text(encoding="utf-8")
+    (op,) = load_texts({"group_gain.yaml": text}).ops
+    assert not staged(op).private
+    assert staged(op).owned() == {"power_of_g_k_"}
+    assert "task_bytes_" in {member.name for member in members(op)}

@@ -192,3 +192,10 @@ def confusion(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
 @formula
 def pack_bits(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     return [np.packbits(inputs[0] != 0, -1, bitorder=attributes["bit_order"])]
+
+
+@formula
+def group_gain(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    (src,), groups = inputs, attributes["groups"]
+    power = (src * src).reshape(len(src), groups, src.shape[1] // groups).sum(-1)
+    return [src * np.repeat(power[::-1], src.shape[1] // groups, -1)]

@@ -65,6 +65,10 @@ class Staged:
             found |= phase.merged.program.arrays if phase.merged is not None else {}
         return found
 
+    def owned(self) -> frozenset[str]:
+        """The private arrays, including those of phases with merged letters."""
+        return self.private.union(*(phase.merged.private for phase in self.phases if phase.merged is not None))
+
 
 def is_separable(op: Op, tensor: Tensor) -> bool:
     """Whether the arrays of a joined input can be processed one after the other, each with its slice of the rest:

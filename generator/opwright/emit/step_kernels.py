@@ -225,7 +225,7 @@ def members(op: Op) -> tuple[Member_, ...]:
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
     result += [Member_(absence(name), "absent", name) for name in sorted(optional_outputs(op))]
-    result += [Member_("task_bytes_", "bytes", "")] if found.private else []
+    result += [Member_("task_bytes_", "bytes", "")] if found.owned() else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)
     result += [Member_("products_", "products", "", length=products, c_type="opwright_product")] if products else []

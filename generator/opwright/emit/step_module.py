@@ -228,7 +228,7 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
     """
     found = staged(op)
     result: dict[str, tuple[int, tuple[str, ...]]] = {}
-    private = found.private.union(*(phase.merged.private for phase in found.phases if phase.merged is not None))
+    private = found.owned()
     for array in found.arrays.values():
         if array.role != "between":
             continue
