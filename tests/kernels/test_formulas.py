@@ -64,6 +64,15 @@ def test_kernels_compute_what_a_formula_in_numpy_says(made: tuple[Library, Modul
             assert told is None, f"{name}{told}\n{call}"
 
 
+def test_an_input_may_leave_out_an_axis_along_which_another_broadcasts(tmp_path: Path) -> None:
+    text = (SPECS / "offset_each.yaml").read_text(encoding="utf-8")
+    _, module = package({"offset_each.yaml": text}, tmp_path, "left_out")
+    cells, one, all_of = (module.TensorSpec(shape, "float32") for shape in ((2, 3), (1,), ()))
+    assert module.infer_shape("offset_each", cells, one, all_of, offset_kind="for_all") == ((2, 3), (1,))
+    with pytest.raises(module.SpecError, match="offset"):
+        module.infer_shape("offset_each", cells, one, one, offset_kind="per_channel")
+
+
 def _widened(op: Op, call: StepCall) -> list[Any]:
     given = [None if array is None else np.asarray(array).astype(np.float64) for array in call.inputs]
     return given + [None] * (len(op.inputs) - len(given))

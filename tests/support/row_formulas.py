@@ -199,3 +199,10 @@ def group_gain(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     (src,), groups = inputs, attributes["groups"]
     power = (src * src).reshape(len(src), groups, src.shape[1] // groups).sum(-1)
     return [src * np.repeat(power[::-1], src.shape[1] // groups, -1)]
+
+
+@formula
+def offset_each(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, factor, offset = inputs
+    found = (src + offset).sum(tuple(range(src.ndim - 1)))
+    return [src * factor + offset, found if factor.shape == found.shape else found.sum(keepdims=True)]

@@ -322,7 +322,8 @@ class StepWriter(ReachWriter):
             if stretches and tensor.broadcast_if:
                 (name, word), *_ = tensor.broadcast_if.items()
                 condition = f'{name} == "{word}"'
-            extent = f'{tensor.name}_axes_["{axis}"]'
+            axes = f"{tensor.name}_axes_"
+            extent = f'{axes}.get("{axis}")' if self.left_out(tensor, axis) else f'{axes}["{axis}"]'
             absent = tensor.optional or tensor.when is not None
             parts.append((tensor.name, f"None if {tensor.name} is None else {extent}" if absent else extent, condition))
         self.add("joined", symbol=step.symbol, parts=parts, run=step.symbol in self.op.runs)
