@@ -105,6 +105,8 @@ def test_blends_are_the_same_whichever_axis_lies_together(isa: str, mode: str) -
         for how in ("half_pixel", "align_corners"):
             given = {"mode": mode, "extents": list(extents), "coordinate_transformation_mode": how}
             found = kernels.interpolate(src, data_format="NCX", **given)
+            spread = np.repeat(src, 3, axis=-1)[..., ::3]  # gathered cells that lie apart
+            assert kernels.interpolate(spread, data_format="NCX", **given).tobytes() == found.tobytes()
             for threads in (1, 3):
                 other = kernels.interpolate(last, data_format="NXC", threads=threads, **given)
                 assert np.moveaxis(other, -1, 1).tobytes() == found.tobytes()

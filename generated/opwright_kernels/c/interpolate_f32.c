@@ -417,10 +417,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                                 for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                     const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
                                     float src_room_[512];
-                                    #pragma GCC unroll 4
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + table_0_[t_w_ * 512 + (o_w_ + i_ - begin_)] * src_X_w_];
-                                    }
+                                    opwright_picked_f32(src + n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_, table_0_ + (t_w_ * 512 + (o_w_ - begin_)), src_X_w_, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
                                     }
@@ -440,10 +437,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                     float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
                     float src_room_[512];
-                    #pragma GCC unroll 4
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
-                    }
+                    opwright_picked_f32(src + n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_, table_1_ + (o_w_ - begin_), src_X_w_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_row_[i_] = src_room_[i_];
                     }

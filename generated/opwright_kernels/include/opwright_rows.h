@@ -193,6 +193,24 @@ static inline void opwright_put_f32(const float *row, float *to, int64_t step, i
     }
 }
 
+// f32: n cells at places of a table, which counts cells `step` apart, as a contiguous row.
+static inline void opwright_picked_f32(const float *from, const int64_t *places, int64_t step, int64_t n, float *restrict room)
+{
+    int64_t i = 0;
+#if defined(__AVX512DQ__)
+    const __m512i by = _mm512_set1_epi64(step);
+    for (; i + 16 <= n; i += 16) {
+        const __m512i low = _mm512_mullo_epi64(_mm512_loadu_si512(places + i), by);
+        const __m512i high = _mm512_mullo_epi64(_mm512_loadu_si512(places + i + 8), by);
+        const __m512 first = _mm512_castps256_ps512(_mm512_i64gather_ps(low, from, 4));
+        _mm512_storeu_ps(room + i, _mm512_insertf32x8(first, _mm512_i64gather_ps(high, from, 4), 1));
+    }
+#endif
+    for (; i < n; ++i) {
+        room[i] = from[places[i] * step];
+    }
+}
+
 // f32: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f32(float *to, const float *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)

@@ -76,6 +76,8 @@ class Lowering(Loops):
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
             self.steps += [ZERO] if self.tables else []
+            singles = {name for name in self.used if self.dtype(name) == "f32"}
+            inner = step_wholes.picked(inner, {*self.tables.values()}, singles)
         digits, task, total = self.decoded()
         loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
         tables = (DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items())

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ..language.source import Code
 from ..memo import memoised
 from . import nodes
-from .nodes import ZERO, Assign, Binary, Call, Declare, Expr, Index, Name, Stmt
+from .nodes import ONE, ZERO, Assign, Binary, Call, Declare, Do, Expr, For, If, Index, Name, Stmt
 from .step_elements import ROOM
 
 QUOTIENTS = frozenset({"floor_div", "ceil_div", "floor_by", "ceil_by", "modulo"})
@@ -65,6 +65,52 @@ def tabled(
 def row_of_table(tap: str) -> Expr:
     """Where the row of a tap's value begins in a table."""
     return Binary("*", Name(tap), nodes.integer(ROOM))
+
+
+def picked(body: Sequence[Stmt], tables: AbstractSet[str], arrays: AbstractSet[str]) -> tuple[Stmt, ...]:
+    """Statements with calls instead of loops that gather cells of some arrays of f32 at places of a table."""
+
+    def inner(code: Any) -> Any:
+        if isinstance(code, For) and (call := _gathers(code, tables, arrays)) is not None:
+            return Do(call)
+        return nodes.mapped(code, inner) if isinstance(code, (For, If)) else code
+
+    return tuple(map(inner, body))
+
+
+def _gathers(loop: For, tables: AbstractSet[str], arrays: AbstractSet[str]) -> Call | None:
+    """The call instead of `room[i_] = array[place + table[lane + i_ - begin_] * step]` in a loop."""
+    copy, at = loop.body[0], Name(loop.letter)
+    if not isinstance(copy, Assign) or not isinstance(copy.target, Index) or not isinstance(copy.value, Index):
+        return None
+    terms = _terms(copy.value.at)
+    moving = [term for term in terms if at.name in nodes.names(term)]
+    cell, step = _factors(moving[0]) if len(moving) == 1 else (ZERO, ONE)
+    if not isinstance(cell, Index) or copy.target.at != at or not nodes.names(copy.value.array) <= arrays:
+        return None
+    first = _first(cell.at, at)
+    if at.name in nodes.names(first) | nodes.names(step) or not nodes.names(cell.array) <= tables:
+        return None
+    start = nodes.chain("+", [copy.value.array, *(term for term in terms if term not in moving)], ZERO)
+    return Call("opwright_picked_f32", (start, Binary("+", cell.array, first), step, loop.end, copy.target.array))
+
+
+def _terms(code: Expr) -> list[Expr]:
+    """The terms of a sum."""
+    sums = isinstance(code, Binary) and code.operator == "+"
+    return [*_terms(code.left), *_terms(code.right)] if sums else [code]  # type: ignore[union-attr]
+
+
+def _factors(term: Expr) -> tuple[Expr, Expr]:
+    """The two factors of a term."""
+    return (term.left, term.right) if isinstance(term, Binary) and term.operator == "*" else (term, ONE)
+
+
+def _first(code: Any, at: Expr) -> Any:
+    """Code for the first cell of a row."""
+    if isinstance(code, Binary) and code.operator == "+" and code.right == at:
+        return code.left
+    return nodes.mapped(code, lambda inner: _first(inner, at))
 
 
 def _of_lane(code: Node, lane: str) -> tuple[Node, set[Expr]]:
