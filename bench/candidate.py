@@ -1,4 +1,4 @@
-"""What the benchmark asks of a candidate, whoever it is."""
+"""The interface of a candidate of the benchmark."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 CANDIDATES = {"ours": "bench.ours", "onednn": "bench.onednn", "torch": "bench.pytorch"}
-"""Who is timed, and where the class `Candidate` of each lives."""
+"""The candidates, and the module of each one's class `Candidate`."""
 MODULES = {**CANDIDATES, "ours_f32": "bench.ours", "copy": "bench.copying", "reference": "bench.reference"}
-"""With those who stand beside them: our own f32 in rows of f16, a copy of as many bytes, the exact results."""
+"""Further candidates: our own f32 in rows of f16, a copy of as many bytes, the exact results."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of this program
-    """The candidate does not do this; the text says in its own words why."""
+    """The candidate does not support this; the text is its own reason."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Candidate(Protocol):
     """A library in a process of its own. It is made with the number of threads that it may use."""
 
     def versions(self) -> dict[str, str]:
-        """What to say about it."""
+        """Its versions and settings, for the report."""
 
-    def ways(self, tensors: Any) -> list[str]:
-        """The ways to have this computed; the best of them counts."""
+    def modes(self, tensors: Any) -> list[str]:
+        """The modes in which it can compute this; the fastest one counts."""
 
-    def ready(self, tensors: Any, way: str) -> Ready:
-        """Prepare one way. `Refused` where the library does not offer it."""
+    def ready(self, tensors: Any, mode: str) -> Ready:
+        """Prepare one mode. Raises `Refused` if the library does not support it."""
 
 
 def load(name: str, threads: int) -> Candidate:

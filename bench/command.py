@@ -1,4 +1,4 @@
-"""`opwright bench`: measures rows, keeps what was measured, and tells what it amounts to.
+"""`opwright bench`: measures rows, stores the results and reports them.
 
 In: options. Out: lines of JSON in the results folder, a page and a plot beside them or, with `report`, in `bench/`.
 """
@@ -32,7 +32,7 @@ RESULTS = HERE / "results"
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for. `folder` is where results are; `words` choose rows by their keys."""
+    """The arguments. `folder` has the results; `words` select rows by their keys."""
 
     folder: Path = RESULTS
     everything: bool = False
@@ -65,7 +65,7 @@ def written(options: Options, out: Console, folder: Path = HERE) -> None:
 
 
 def run(options: Options, out: Console) -> bool:
-    """Measure the rows that results lack; whether all that we computed was right."""
+    """Measure the rows that have no result yet. Returns whether all of our results were correct."""
     _check(options)
     rows = _rows(options)
     if not rows:
@@ -124,7 +124,7 @@ def _announce(
 
 
 def _machine(options: Options, workers: Processes, out: Console) -> dict[str, Any]:
-    """The machine and the candidates as they are now: descriptions, peaks, the cost of the smallest call."""
+    """The machine and the candidates today: descriptions, peaks, the cost of the smallest call."""
     versions: dict[str, str] = {}
     calls: dict[str, dict[str, float]] = {}
     for threads in options.threads:
@@ -132,24 +132,24 @@ def _machine(options: Options, workers: Processes, out: Console) -> dict[str, An
             worker = workers[name, threads]
             try:
                 versions |= worker.ask("versions")
-                ways = worker.ask("open", Row("Convolution", CELL.name, "f32", "NCX", threads))
+                modes = worker.ask("open", Row("Convolution", CELL.name, "f32", "NCX", threads))
             except Refused as refused:
                 if name == "ours":
                     raise UsageError(str(refused)) from None
                 say(out, f"{report.NAMES[name]}: {refused}")
                 continue
-            calls.setdefault(str(threads), {})[name] = min(_timed(worker, way) for way in ways)
+            calls.setdefault(str(threads), {})[name] = min(_timed(worker, mode) for mode in modes)
     peaks = {str(threads): machine.peaks(threads) for threads in options.threads}
     for count, figures in peaks.items():
-        said = ", ".join(f"{name} {figure / 1e9:.0f}" for name, figure in figures.items())
-        say(out, f"peak on {count} threads, in GFLOP/s and GB/s: {said}")
+        text = ", ".join(f"{name} {figure / 1e9:.0f}" for name, figure in figures.items())
+        say(out, f"peak on {count} threads, in GFLOP/s and GB/s: {text}")
     return {"described": machine.described(), "versions": versions, "peaks": peaks, "call": calls}
 
 
-def _timed(worker: Any, way: str) -> float:
+def _timed(worker: Any, mode: str) -> float:
     try:
-        worker.ask("check", way, None)  # PyTorch's first call starts its threads
-        return float(median(undisturbed(lambda: worker.ask("time", way, 0.02))))
+        worker.ask("check", mode, None)  # PyTorch's first call starts its threads
+        return float(median(undisturbed(lambda: worker.ask("time", mode, 0.02))))
     except Refused:
         return float("inf")
 

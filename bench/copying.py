@@ -1,4 +1,4 @@
-"""A copy of as many bytes as a row of steps reads and writes: what memory-bound rows are held against."""
+"""A copy of as many bytes as a row of steps reads and writes, to which memory-bound rows are compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tensors import Array
 
 
 class Candidate:
-    """PyTorch's copy between two arrays that are there already, half of the bytes each."""
+    """PyTorch's copy between two allocated arrays, each with half of the bytes."""
 
     def __init__(self, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -18,10 +18,10 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {}
 
-    def ways(self, tensors: StepTensors) -> list[str]:
+    def modes(self, tensors: StepTensors) -> list[str]:
         return ["copy"]
 
-    def ready(self, tensors: StepTensors, way: str) -> Ready:
+    def ready(self, tensors: StepTensors, mode: str) -> Ready:
         source = torch.ones(max(tensors.row.bytes // 8, 1))
         target = torch.zeros_like(source)
 

@@ -1,4 +1,4 @@
-"""Tells whether somebody else had the CPUs while something was timed, and times it again then.
+"""Detects that another process used the CPUs during a measurement, and repeats it.
 
 In: what is to be timed. Out: what it found, and how many CPUs it missed.
 """
@@ -13,23 +13,23 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What missed so much of a CPU, because somebody else had it, is repeated, so many times at the most: with both threads
-# on one CPU, which miss a whole one, a row took twice as long, for seconds on end, and the peak was half. Alone on the
-# machine, oneDNN's miss up to 0.3 by themselves, ours and PyTorch's 0.01.
+# A measurement whose threads missed more of a CPU is repeated, at most AGAIN times. If another process takes one of two
+# CPUs, threads miss 1.0, and a row takes twice as long. On an idle machine, oneDNN's threads miss up to 0.3, ours and
+# PyTorch's 0.01 (AMD Zen 4, 2 CPUs).
 MISSED = 0.4
 AGAIN = 5
-PAUSE = 0.1  # seconds, before
+PAUSE = 0.1  # seconds before a repeat
 
 
 def missing(work: Callable[[], T]) -> tuple[T, float]:
-    """What `work` found, and how many CPUs it missed: one where a thread of this process waits for it all the time."""
+    """The result of `work`, and how many CPUs it missed: 1 means that a thread waited for a CPU all the time."""
     started, before = time.perf_counter(), _waited()
     found = work()
     return found, (_waited() - before) / (time.perf_counter() - started)
 
 
 def undisturbed(attempt: Callable[[], tuple[T, float]]) -> T:
-    """What an attempt found that missed no CPU; the last one, where somebody else had the CPUs in all of them."""
+    """The result of the first undisturbed attempt, or of the last one if all of them were disturbed."""
     found, missed = attempt()
     for _ in range(AGAIN):
         if missed < MISSED:
@@ -40,7 +40,7 @@ def undisturbed(attempt: Callable[[], tuple[T, float]]) -> T:
 
 
 def _waited() -> float:
-    """Seconds for which the threads of this process have been ready to run and had no CPU; 0 where Linux tells not."""
+    """Seconds for which threads of this process were ready but had no CPU; 0 if Linux does not report them."""
     nanoseconds = 0
     for path in Path("/proc/self/task").glob("*/schedstat"):
         with suppress(OSError):  # a thread that has ended

@@ -1,4 +1,4 @@
-"""The machine: what it is, and what it can do at most, measured.
+"""The machine: its description and its measured peaks.
 
 In: numbers of threads. Out: figures in FLOP/s and B/s. Says nothing that tells one machine of a kind from another.
 """
@@ -38,7 +38,7 @@ DTYPES = {"f32": "multiply_add", "f16": "multiply_add", "bf16": "dots"}
 
 @dataclass(frozen=True)
 class Length:
-    """A vector length that peaks are measured at."""
+    """A vector length at which peaks are measured."""
 
     bits: int
     needs: frozenset[str]
@@ -54,7 +54,7 @@ LENGTHS = (
 
 
 def peaks(threads: int) -> dict[str, float]:
-    """The best of a few tries on so many threads: `multiply_add_<bits>`, `dots_<bits>` in FLOP/s, `read` in B/s."""
+    """The best of a few attempts on some threads: `multiply_add_<bits>`, `dots_<bits>` in FLOP/s, `read` in B/s."""
     found: dict[str, float] = {}
     library = None
     for length in LENGTHS:
@@ -67,7 +67,7 @@ def peaks(threads: int) -> dict[str, float]:
         sinks = [new("float[]", 16) for _ in range(threads)]
         found[f"{name}_{length.bits}"] = _best(partial(_computing, kernel, sinks), threads)
     assert library is not None
-    data = np.ones((threads, READ // threads), np.float32)  # not zeros: the system would map one page for all
+    data = np.ones((threads, READ // threads), np.float32)  # of zeros, all pages would be mapped to one
     parts = [library.ffi.from_buffer("float[]", part) for part in data]
     sinks = [library.ffi.new("float[]", 16) for _ in range(threads)]
     found["read"] = _best(lambda at: library.lib.peak_read(parts[at], len(parts[at]), sinks[at]), threads)
@@ -75,7 +75,7 @@ def peaks(threads: int) -> dict[str, float]:
 
 
 def ceiling(found: dict[str, float], dtype: str) -> float:
-    """The FLOP/s that a kernel of this dtype cannot pass; bf16 without dot products is widened."""
+    """The peak FLOP/s of a kernel of this dtype; bf16 without dot products is widened."""
     for kind in (DTYPES[dtype], "multiply_add"):
         figures = [figure for name, figure in found.items() if name.startswith(kind)]
         if figures:
@@ -84,7 +84,7 @@ def ceiling(found: dict[str, float], dtype: str) -> float:
 
 
 def described() -> dict[str, str]:
-    """The machine in words."""
+    """A description of the machine."""
     flags = _isa.cpu_flags()
     shown = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd")
     return {
@@ -124,8 +124,8 @@ def _model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         lines = []
-    said = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
-    fields = {name.strip(): value.strip() for name, value in said.items()}
+    entries = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in entries.items()}
     family = f" (family {fields['cpu family']}, model {fields['model']})" if "cpu family" in fields else ""
     return fields.get("model name", platform.machine()) + family
 

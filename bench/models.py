@@ -50,22 +50,22 @@ def measured(name: str, batch: int, training: bool, seconds: float, compiled: bo
     made, shape = MODELS[name]
     model, src = made().train(training), torch.randn(shape(batch))
     run = step if training else inference
-    ways: dict[str, Callable[[], None]] = {"ours": lambda: ours(run, model, src), "eager": lambda: run(model, src)}
+    modes: dict[str, Callable[[], None]] = {"ours": lambda: ours(run, model, src), "eager": lambda: run(model, src)}
     if compiled:
         fast = torch.compile(model)
-        ways["compile"] = lambda: run(fast, src)
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    for call in ways.values():
+        modes["compile"] = lambda: run(fast, src)
+    times: dict[str, list[float]] = {mode: [] for mode in modes}
+    for call in modes.values():
         call()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 3:
-        for way, call in ways.items():
+        for mode, call in modes.items():
             start = time.perf_counter()
             call()
-            times[way].append(time.perf_counter() - start)
+            times[mode].append(time.perf_counter() - start)
     mine = statistics.median(times.pop("ours"))
-    for way, found in times.items():
-        yield way, statistics.median(found) / mine
+    for mode, found in times.items():
+        yield mode, statistics.median(found) / mine
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""oneDNN through its C API, in every way that could be its best.
+"""oneDNN through its C API, in every mode that may be its fastest.
 
 - Its primitives, convolution and deconvolution: on the plain tensors; with weights in the format that it prefers; with
   every tensor in the format that it prefers. Reorders to and from plain tensors are part of each call.
@@ -31,7 +31,7 @@ MDS = {"src": 129, "diff_src": 130, "weights": 131, "diff_weights": 132, "dst": 
 ARGUMENTS = {"src": 1, "dst": 17, "weights": 33, "diff_src": 129, "diff_dst": 145, "diff_weights": 161}
 FROM, TO = ARGUMENTS["src"], ARGUMENTS["dst"]
 ALLOCATE = Handle(2**64 - 1)
-# Which tensors a primitive of each family takes: by what is computed, the direction and the names in its order.
+# The tensors of a primitive of each family: by the computed tensor, its direction and their names in order.
 ROLES = {
     "convolution": {
         "small": ("forward", {"src": "big", "weights": "weights", "dst": "small"}),
@@ -44,7 +44,7 @@ ROLES = {
         "weights": ("backward_weights", {"src": "small", "diff_weights": "weights", "diff_dst": "big"}),
     },
 }
-# What is left to the library to format.
+# The tensors whose format oneDNN chooses.
 FORMATS = {"packed weights": ("weights",), "packed all": ("big", "small", "weights"), "plain": ()}
 
 
@@ -55,7 +55,7 @@ class Argument(ctypes.Structure):
 
 
 class Candidate:
-    """oneDNN, whose threads are as many as there are CPUs in the affinity mask."""
+    """oneDNN, which uses one thread for each CPU of the affinity mask."""
 
     def __init__(self, threads: int) -> None:
         path = library()
@@ -76,7 +76,7 @@ class Candidate:
         found = ask().contents
         return {"oneDNN": f"{found.major}.{found.minor}.{found.patch}"}
 
-    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul, plain"]
         if isinstance(tensors, StepTensors):
@@ -84,16 +84,16 @@ class Candidate:
         op = tensors.row.op
         return [f"{family}, {form}" for family in ROLES for form in FORMATS] + [f"graph {op}", f"graph {TWINS[op]}"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
         try:
             if isinstance(tensors, ProductTensors):
                 return onednn_s(self, tensors, DTYPES, Dims, Argument)
             assert isinstance(tensors, Tensors)
             with ExitStack() as stack:
-                if way.startswith("graph "):
-                    ready = self.graph(stack, tensors, way.removeprefix("graph "))
+                if mode.startswith("graph "):
+                    ready = self.graph(stack, tensors, mode.removeprefix("graph "))
                 else:
-                    family, form = way.split(", ")
+                    family, form = mode.split(", ")
                     ready = _Primitive(self, stack, tensors, family, FORMATS[form]).ready()
                 return replace(ready, close=stack.pop_all().close)
         except LibraryRefused as refused:
@@ -179,7 +179,7 @@ class _Primitive:
         return self.made("primitive_desc", create, self.engine, *given)
 
     def hint(self, steps: list[Any]) -> Handle:
-        """The forward primitive that a backward one is told to belong to."""
+        """The forward primitive that a backward one takes as its hint."""
         source, target = ("big", "small") if self.family == "convolution" else ("small", "big")
         mds = (self.chosen(source), self.chosen("weights"), None, self.chosen(target))
         create = f"{self.family}_forward_primitive_desc_create"
@@ -222,7 +222,7 @@ class _Primitive:
         return _step(self.made("primitive", "primitive_create", described), [(FROM, source), (TO, target)])
 
     def made(self, kind: str, create: str, *arguments: Any) -> Handle:
-        """What `dnnl_<create>` makes, and `dnnl_<kind>_destroy` in the end destroys."""
+        """The object that `dnnl_<create>` makes, and `dnnl_<kind>_destroy` destroys in the end."""
         handle = Handle()
         self.library.call(create, ctypes.byref(handle), *arguments)
         self.stack.callback(self.library.call, f"{kind}_destroy", handle)

@@ -27,16 +27,16 @@ class Candidate:
         self.threads = threads
 
     def versions(self) -> dict[str, str]:
-        """`kernels` is a hash of the generated code: what else is generated changes nothing that is timed."""
+        """`kernels` is a hash of the generated code; other generated files do not affect timings."""
         manifest = Path(opwright_kernels.__file__).with_name("MANIFEST.json").read_text(encoding="utf-8")
         code = [entry for entry in json.loads(manifest)["outputs"].items() if entry[0].endswith((".c", ".h", ".py"))]
         versions = {"opwright": __version__, "python": platform.python_version(), "numpy": np.__version__}
         return {**versions, "kernels": text_hash(json.dumps(sorted(code)))[:12]}
 
-    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         return ["opwright"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return ours(tensors, self.threads)
         if isinstance(tensors, StepTensors):

@@ -1,4 +1,4 @@
-"""Our thread team and PyTorch's pool, in use in turns: python bench/pools.py.
+"""Our thread team and PyTorch's pool, used in turns: python bench/pools.py.
 
 Prints, for calls of several sizes, how long a pair of calls takes when the sides take turns, by the sum of what each
 takes by itself. At 1 they do not disturb each other; workers that kept the cores busy after a call would show as more.

@@ -1,4 +1,4 @@
-"""The other end of a worker: starts it, asks it with a time limit, and starts it again when it died."""
+"""The parent of a worker process: starts it, sends requests with a time limit, and restarts it after it died."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 20.0  # seconds for any single answer
 
 
 class Died(Refused):
-    """The worker's process ended, or was ended after its time."""
+    """The worker's process ended, or was killed after its time limit."""
 
 
 class Process:
@@ -30,7 +30,7 @@ class Process:
         self._connection: Connection | None = None
 
     def ask(self, method: str, *arguments: Any, limit: float = LIMIT) -> Any:
-        """The worker's answer. `Refused` where the candidate cannot, `Died` where it ended or took too long."""
+        """The worker's answer. Raises `Refused` if the candidate cannot, `Died` if it ended or took too long."""
         connection = self._started()
         try:
             connection.send((method, *arguments))
@@ -76,7 +76,7 @@ class Process:
 
 @contextmanager
 def processes() -> Iterator[Processes]:
-    """Workers that are started when asked for, and ended with the block."""
+    """Workers that start at their first use and end with the block."""
     found = Processes()
     try:
         yield found
@@ -94,13 +94,13 @@ class Processes(dict[tuple[str, int], Process]):
 
 
 def _environment(candidate: str) -> dict[str, str]:
-    """What this process imports from, and what the candidate is best run with."""
+    """The import paths of this process, and the best settings of the candidate."""
     ours = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     if candidate == "onednn":
         from support.onednn_peer import environment, library
 
         path = library()
         return {**environment(path.parent), "PYTHONPATH": ours["PYTHONPATH"]} if path else ours
-    if candidate == "torch":  # it allocates its results: let it keep the memory of the call before
+    if candidate == "torch":  # it allocates its results: it may reuse the memory of the previous call
         ours |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
     return {name: value for name, value in ours.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}

@@ -1,4 +1,4 @@
-"""The rows of matrix products: sizes, dtypes, which side is transposed, and how each candidate is asked for them.
+"""The rows of matrix products: sizes, dtypes, the transposed side, and the call of each candidate.
 
 In: nothing. Out: rows beside those of rows.py, of the same form. `opwright bench --filter mat_mul` measures them.
 """
@@ -39,7 +39,7 @@ SIDES = ("nn", "nt", "tn", "tt")
 
 @dataclass(frozen=True)
 class Product:
-    """What is timed. `key` names it in results."""
+    """A row of products. `key` is its name in results."""
 
     stack: tuple[int, ...]
     rows: int
@@ -69,7 +69,7 @@ class Product:
         return 2 * math.prod((*self.stack, self.rows, self.columns, self.depth))
 
     def exact(self) -> Product:
-        """The row whose result is that of this one before it is rounded."""
+        """The row with the same result before rounding."""
         return replace(self, dtype="f32", threads=1)
 
     def tensors(self) -> ProductTensors:
@@ -94,7 +94,7 @@ class ProductTensors:
         self.forget()
 
     def factor(self, name: str) -> Array:
-        """A factor in the order of the product, whatever its order in memory."""
+        """A factor in the order of the product, independent of its order in memory."""
         side = self.row.sides[name == "weights"]
         return self.arrays[name].swapaxes(-1, -2) if side == "t" else self.arrays[name]
 
@@ -106,7 +106,7 @@ class ProductTensors:
         return self.arrays["dst"]
 
     def forget(self) -> None:
-        """Overwrite the result, so that a cell that nobody writes is found."""
+        """Overwrite the result, so that unwritten cells are found."""
         self.result[...] = np.nan
 
 
@@ -127,7 +127,7 @@ def chosen(words: Sequence[str], threads: Sequence[int] = ()) -> list[Product]:
 
 
 def exactly(tensors: ProductTensors) -> Ready:
-    """In float64, of which small integers leave nothing out."""
+    """In float64, which is exact for small integers."""
 
     def run() -> None:
         left, right = (tensors.factor(name).astype(np.float64) for name in ("src", "weights"))

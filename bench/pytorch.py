@@ -1,7 +1,7 @@
 """PyTorch: `aten.convolution`, which its functions call, and `aten.convolution_backward`.
 
 It has one arrangement of weights, (O, I/G, X) or (I, O/G, X), and keeps it here even if the others get XIO.
-Data with the channels last is what it calls `channels_last`; weights it may then hold either way, which is tried.
+Data with the channels last is what it calls `channels_last`; weights may then have either order; both are timed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {"PyTorch": torch.__version__}
 
-    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul"]
         if isinstance(tensors, StepTensors):
@@ -40,8 +40,8 @@ class Candidate:
         last = row.layout == "NXC" and len(row.geometry.extent) in FORMATS and "weights" in INPUTS[row.op]
         return [CHANNELS_LAST, PLAIN] if last else [PLAIN]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
-        """A call that ends with the result contiguous in the row's layout."""
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
+        """A call whose result is contiguous in the row's layout."""
         if isinstance(tensors, ProductTensors):
             return torch_s(tensors, tensor, array)
         if isinstance(tensors, StepTensors):
@@ -52,7 +52,7 @@ class Candidate:
         rank = len(shape.extent)
         inputs = {name: tensor(tensors.canonical(name)) for name in INPUTS[row.op]}
         if "weights" in inputs:
-            how = {"memory_format": FORMATS[rank]} if way == CHANNELS_LAST else {}
+            how = {"memory_format": FORMATS[rank]} if mode == CHANNELS_LAST else {}
             inputs["weights"] = inputs["weights"].contiguous(**how)
         found: list[Any] = [None]
         transposed = row.op.startswith("ConvTranspose")
@@ -61,7 +61,7 @@ class Candidate:
         if "Backward" not in row.op:
             compute = partial(torch.ops.aten.convolution, *inputs.values(), None, *options)
         else:
-            # Of the tensor that is differentiated only the shape is looked at; it exists in a user's program.
+            # Only the shape of the differentiated tensor is used; in a user's program it exists.
             given = {**inputs, row.solve: tensor(tensors.canonical(row.solve)).contiguous()}
             order = ("big", "small", "weights") if transposed else ("small", "big", "weights")
             compute = partial(_gradient, row.solve == "weights", *(given[name] for name in order), None, *options)

@@ -1,6 +1,6 @@
-"""The exact results that candidates are held against: PyTorch in float64, where it calls neither oneDNN nor ours.
+"""The exact results that candidates are checked against: PyTorch in float64, which calls neither oneDNN nor us.
 
-It makes and writes what it finds but is no candidate: one way, one call.
+It is no candidate: it has one mode, computes once and writes the result to a file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {}
 
-    def ways(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
         return ["float64"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, way: str) -> Ready:
+    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return exactly(tensors)
         if isinstance(tensors, StepTensors):

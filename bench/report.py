@@ -53,19 +53,19 @@ def _target_row(entry: Reached) -> tuple[str, ...]:
 
 def line(row: Row | Product | StepRow, record: dict[str, Any]) -> str:
     """A row in one line of text."""
-    said = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
-    return f"{row.key}: {', '.join(said)}" + ("" if record["checked"] else " (not checked)")
+    outcomes = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
+    return f"{row.key}: {', '.join(outcomes)}" + ("" if record["checked"] else " (not checked)")
 
 
 def outcome(entry: dict[str, Any]) -> str:
     """The outcome of a candidate in a row."""
     if "seconds" in entry:
-        return f"{entry['seconds'] * 1e3:.3g} ms ({entry['way']})"
+        return f"{entry['seconds'] * 1e3:.3g} ms ({entry['mode']})"
     return f"WRONG: {entry['wrong']}" if "wrong" in entry else f"refused: {entry['refused']}"
 
 
 def spread(found: Results) -> dict[str, float]:
-    """For each candidate the relative spread of the medians of its rounds, in the median row."""
+    """For each candidate the relative spread of its rounds' medians, in the median row."""
     answer = {}
     for name in NAMES:
         rounds = [record["candidates"].get(name, {}).get("rounds") for _, record in found.rows()]
@@ -93,11 +93,11 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
         "medians of rounds. In a round the candidates take turns, each in a process of its own. A round is repeated if "
         f"a thread waited for a CPU for more than {MISSED:.0%} of the time because another process was using it. "
         "Inputs and outputs are plain tensors, so packing and reordering count. "
-        "oneDNN is timed in each of these ways, and the fastest counts: convolution or deconvolution primitives with "
+        "oneDNN is timed in each of these modes, and the fastest counts: convolution or deconvolution primitives with "
         "reorders to their preferred formats, with packed weights only, or without reorders; and its Graph API, with "
         "the operation or its counterpart. "
         "PyTorch keeps its weights in its own order, (O, I/G, X). Rows of f16 are also compared with our own f32. "
-        "Every way of computing a row was checked against exact "
+        "Every mode of computing a row was checked against exact "
         f"sums before it was timed; for {unchecked} rows no exact sums were available.",
         "## Targets",
     ]
@@ -134,8 +134,8 @@ def _products(found: Results) -> list[str]:
         return []
     means = [(name, str(len(some)), f"{geomean(some):.2f}", f"{min(some):.2f}") for name, some in groups.items()]
     heads = ("row", "ours, ms", "GFLOP/s", "oneDNN", "PyTorch")
-    told = _table(("rows", "count", "better of both, geometric mean", "least"), means)
-    return ["## Matrix products", told, _table(heads, lines)]
+    summary = _table(("rows", "count", "better of both, geometric mean", "least"), means)
+    return ["## Matrix products", summary, _table(heads, lines)]
 
 
 def _steps(found: Results) -> list[str]:
@@ -156,14 +156,14 @@ def _steps(found: Results) -> list[str]:
         ratios, shares = [ratio for ratio, _ in some], [share for _, share in some if share is not None]
         mean = _ratio(sum(shares) / len(shares)) if shares else ""
         means.append((name, str(len(some)), f"{geomean(ratios):.2f}", f"{min(ratios):.2f}", mean))
-    told = _table(("rows", "count", "PyTorch, geometric mean", "least", "share of a copy, mean"), means)
-    said = (
+    summary = _table(("rows", "count", "PyTorch, geometric mean", "least", "share of a copy, mean"), means)
+    note = (
         "A share is the time of a copy of as many bytes as a row reads and writes, divided by ours; it is given for "
         f"rows of {LARGE >> 20} MiB and more, which no cache holds. We always write into an array of the caller; "
         "rows in which PyTorch has no way to do so and makes a new one say *new*."
     )
     heads = ("row", "ours, us", "GB/s", "PyTorch", "share of a copy", "PyTorch's result")
-    return ["## Operations of steps", said, told, _table(heads, lines)]
+    return ["## Operations of steps", note, summary, _table(heads, lines)]
 
 
 def _ratio(value: float | None) -> str:
@@ -247,13 +247,13 @@ def _failures(found: Results) -> list[str]:
     for row, record in found.rows():
         for name, entry in record["candidates"].items():
             if "seconds" not in entry:
-                said = "wrong results" if "wrong" in entry else f"refused: {entry['refused']}"
-                key = NAMES[name], said
+                what = "wrong results" if "wrong" in entry else f"refused: {entry['refused']}"
+                key = NAMES[name], what
                 seen[key] += 1
                 example.setdefault(key, row.key)
-            wrong = [way for way, said in entry.get("ways", {}).items() if str(said).startswith("wrong")]
-            for way in wrong:
-                key = NAMES[name], f"wrong results of one way: {way}"
+            wrong = [mode for mode, what in entry.get("modes", {}).items() if str(what).startswith("wrong")]
+            for mode in wrong:
+                key = NAMES[name], f"wrong results of one mode: {mode}"
                 seen[key] += 1
                 example.setdefault(key, row.key)
     lines = [(*key, str(count), example[key]) for key, count in sorted(seen.items())]

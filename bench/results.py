@@ -1,4 +1,4 @@
-"""What was measured, and what it must reach.
+"""Measured results and their targets.
 
 Results are lines of JSON in one file: `{"machine": ...}` at the start of each run, `{"key": ...}` for each row. A row
 measured again replaces the older one, the last machine stands for all, with what was measured of it on other threads.
@@ -20,7 +20,7 @@ from .products import Product
 from .rows import FEW, Row, every
 from .steps import StepRow
 
-COUNTED = 1e-3  # seconds that the other must take for a row to count
+COUNTED = 1e-3  # seconds that the other library must take for a row to count
 HEAVY = 50e6  # FLOP of a row that counts for the share of the peak
 WIDE = 32  # channels of a row that counts for the share of the peak
 
@@ -33,15 +33,15 @@ class Results:
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def rows(self) -> Iterator[tuple[Row, dict[str, Any]]]:
-        """The rows that there are, in the table's order. Records of rows that the table has no more are left out."""
+        """The measured rows, in the table's order. Records of rows that the table no longer has are left out."""
         return ((row, self.records[row.key]) for row in every() if row.key in self.records)
 
     def products(self) -> Iterator[Product]:
-        """The rows of matrix products that there are."""
+        """The measured rows of matrix products."""
         return (row for row in products.every() if row.key in self.records)
 
     def steps(self) -> Iterator[StepRow]:
-        """The rows of operations of steps that there are."""
+        """The measured rows of operations of steps."""
         return (row for row in steps.every() if row.key in self.records)
 
     def seconds(self, row: Row | Product | StepRow, candidate: str) -> float | None:
@@ -58,12 +58,12 @@ class Results:
         if not ours or not other:
             return None
         rounds = [self.records[row.key]["candidates"][name].get("rounds", ()) for name in ("ours", against)]
-        paired = len(rounds[0]) == len(rounds[1]) > 0  # not where one is far behind, or died
+        paired = len(rounds[0]) == len(rounds[1]) > 0  # false if one is far behind or died
         return median(theirs / mine for mine, theirs in zip(*rounds, strict=True)) if paired else other / ours
 
 
 def read(path: Path) -> Results:
-    """The results of a file, none where there is no file. A last line that was cut short is as if never written."""
+    """The results of a file, none if there is no file. A truncated last line is ignored."""
     found = Results()
     if not path.is_file():
         return found
@@ -81,7 +81,7 @@ def read(path: Path) -> Results:
 
 
 def append(path: Path, record: dict[str, Any]) -> None:
-    """Add a record, on a line of its own whatever came before."""
+    """Append a record on a line of its own, even after a truncated line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+b") as file:
         if file.tell():
@@ -93,7 +93,7 @@ def append(path: Path, record: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A line of the table of targets: which rows, what of them, and what it must reach."""
+    """A line of the table of targets: the rows, the quantity and the value that it must reach."""
 
     name: str
     rows: Callable[[Row], bool]
@@ -105,7 +105,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Reached:
-    """What rows reached of a target. `mean` and `minimum` are None where no row counts."""
+    """The result of a target. `mean` and `minimum` are None if no row counts."""
 
     target: Target
     values: dict[Row, float]
@@ -146,20 +146,20 @@ def against_onednn(found: Results, row: Row) -> float | None:
 
 
 def against_torch(found: Results, row: Row) -> float | None:
-    """Where oneDNN does not do the row at all, PyTorch's own time says whether it counts."""
+    """Whether a row counts: if oneDNN does not support it, PyTorch's time decides."""
     baseline = "onednn" if found.seconds(row, "onednn") else "torch"
     return found.ratio(row, "torch") if _counts(found, row, baseline) else None
 
 
 def against_own_f32(found: Results, row: Row) -> float | None:
-    """Where oneDNN does not do the row in f32 either, our own time says whether it counts."""
+    """Whether a row counts: if oneDNN does not support it in f32 either, our own time decides."""
     wide = replace(row, dtype="f32")
     baseline = (wide, "onednn") if found.seconds(wide, "onednn") else (row, "ours_f32")
     return found.ratio(row, "ours_f32") if _counts(found, *baseline) else None
 
 
 def share_of_peak(found: Results, row: Row) -> float | None:
-    """Of the multiply-adds that the machine was measured to do; None before it was, or where memory is the limit."""
+    """The share of the measured peak of multiply-adds; None without such a peak, or if memory is the limit."""
     seconds, peaks = found.seconds(row, "ours"), found.machine.get("peaks", {}).get(str(row.threads))
     if not seconds or not peaks:
         return None
@@ -213,7 +213,7 @@ TARGETS = (
 
 
 def reached(found: Results, threads: int) -> list[Reached]:
-    """Every target with what the rows on so many threads reached."""
+    """Every target with the result of the rows on `threads` threads."""
     rows = [row for row, _ in found.rows() if row.threads == threads]
     answers = []
     for target in TARGETS:

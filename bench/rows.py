@@ -50,7 +50,7 @@ SAMPLED = 2  # shapes for each operation, dtype, layout and number of threads
 
 @dataclass(frozen=True)
 class Row:
-    """What is timed. `key` names it in results."""
+    """A row of convolutions. `key` is its name in results."""
 
     op: str
     shape: str
@@ -68,7 +68,7 @@ class Row:
 
     @property
     def problem(self) -> tuple[str, str, str, str, int]:
-        """What a row has in common with that of the operation's twin."""
+        """The key that a row shares with that of the operation's counterpart."""
         return self.solve, self.shape, self.dtype, self.layout, self.threads
 
     @property
@@ -81,11 +81,11 @@ class Row:
 
     @property
     def bytes(self) -> int:
-        """The least that must move between memory and the CPU."""
+        """The minimum of bytes that move between memory and the CPU."""
         return self.geometry.elements * DTYPES[self.dtype]
 
     def exact(self) -> Row:
-        """The row whose result is that of this one before it is rounded."""
+        """The row with the same result before rounding."""
         return Row(self.op, self.shape, "f32", "NCX", 1)
 
     def extents(self, tensor: str) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ class Row:
 
 
 def every() -> list[Row]:
-    """Every row that can be asked for, in the order of the table of shapes."""
+    """Every row, in the order of the table of shapes."""
     combined = product(TABLE, SOLVES, THREADS, DTYPES, LAYOUTS)
     return [Row(op, shape.name, dtype, layout, threads) for shape, op, threads, dtype, layout in combined]
 
@@ -135,7 +135,7 @@ def full() -> list[Row]:
 
 
 def sample() -> list[Row]:
-    """The same few rows every time: shapes dealt, like cards, to every combination of the rest, f16 with its f32."""
+    """The same sample every time: shapes are dealt to every combination of the rest, f16 together with f32."""
     dealt = sorted((shape.name for shape in TABLE), key=_mixed)
     hands = product(range(SAMPLED), SOLVES, THREADS, LAYOUTS, (("f32", "f16"), ("bf16",)))
     rows = []
@@ -154,7 +154,7 @@ def chosen(everything: bool, words: Sequence[str] = (), threads: Sequence[int] =
     """
     rows = sample()
     if everything or words:
-        # Shapes in an order that tells nothing, so that an unfinished run is a fair part of the whole.
+        # Shapes are shuffled, so that an unfinished run is a fair sample.
         rows += sorted(every() if words else full(), key=lambda row: (_mixed(row.shape), row.solve))
     wanted = [row for row in rows if not threads or row.threads in threads]
     return list(dict.fromkeys(row for row in wanted if all(word in row.key for word in words)))

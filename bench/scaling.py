@@ -1,4 +1,4 @@
-"""On paper: what splits of three networks move between workers, and the efficiency that follows from the tables.
+"""Computed, not measured: bytes that splits of three networks move between workers, and the resulting efficiency.
 
 Run as `python bench/scaling.py`; prints Markdown. A worker computes RATE operations and moves LINK bytes a second, and
 a message takes LATENCY seconds; nothing overlaps. Nothing is measured here.
@@ -22,7 +22,7 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Layer:
-    """A call, so many times."""
+    """A call, and how many times it occurs."""
 
     function: str
     shapes: tuple[tuple[int, ...], ...]
@@ -35,9 +35,14 @@ def convolution(
 ) -> Layer:
     axes = len(space)
     pads = [kernel // 2] * axes
-    said: dict[str, Any] = {"strides": [stride] * axes, "pads_begin": pads, "pads_end": pads, "dilations": [1] * axes}
-    said |= {"data_format": "NCX", "weights_format": "OIX"}
-    return Layer("convolution", ((batch, channels, *space), (out, channels, *[kernel] * axes)), said, times)
+    attributes: dict[str, Any] = {
+        "strides": [stride] * axes,
+        "pads_begin": pads,
+        "pads_end": pads,
+        "dilations": [1] * axes,
+    }
+    attributes |= {"data_format": "NCX", "weights_format": "OIX"}
+    return Layer("convolution", ((batch, channels, *space), (out, channels, *[kernel] * axes)), attributes, times)
 
 
 def resnet(batch: int) -> list[Layer]:
@@ -68,28 +73,32 @@ NETWORKS = {"ResNet-50": resnet, "3-D U-Net": unet, "transformer": transformer}
 
 
 def moved(layer: Layer, letter: str, workers: int) -> tuple[float, float] | None:
-    """Operations of one worker and the bytes that it receives, once a layer; None where it cannot be split so far."""
+    """Operations of one worker and the bytes that it receives per layer; None if it has too few parts."""
     operations: Any = vars(ok)["_OPERATIONS"]
     operation = operations[layer.function]
     inputs = [ok.TensorSpec(shape, np.float32) for shape in layer.shapes]
-    given, said = _interface.bound(operation, inputs, layer.attributes)
-    call = _split_calls.understood(operation, given, said)
-    ways = [way for way in call.ways if way.split.letter == letter and way.axis == 0 and way.total >= workers]
-    if not ways:
+    given, attributes = _interface.bound(operation, inputs, layer.attributes)
+    call = _split_calls.understood(operation, given, attributes)
+    options = [
+        option
+        for option in call.options
+        if option.split.letter == letter and option.axis == 0 and option.total >= workers
+    ]
+    if not options:
         return None
-    way = ways[0]
-    each = way.total // workers
-    part = _sharding.part(call.facts, {way: (each * (workers // 2), each * (workers // 2 + 1))})
+    option = options[0]
+    each = option.total // workers
+    part = _sharding.part(call.facts, {option: (each * (workers // 2), each * (workers // 2 + 1))})
     assert part is not None
     received = 0.0
     for name, ranges in part.inputs.items():
         shape = call.facts.shapes[name]
         for axis, (start, stop) in ranges.items():
             beyond = max(0, stop - start - shape[axis] / workers)
-            received += beyond * math.prod(shape) / shape[axis] * BYTES if way.split.window else 0
-    for name, join in way.split.joins.items():
+            received += beyond * math.prod(shape) / shape[axis] * BYTES if option.split.window else 0
+    for name, join in option.split.joins.items():
         received += 2 * math.prod(call.facts.shapes[name]) * BYTES if join == "sum" else 0
-    terms: Any = operation.resolve(*operation.arrays(given), *said)
+    terms: Any = operation.resolve(*operation.arrays(given), *attributes)
     return 2 * terms.terms / workers, received
 
 
@@ -98,7 +107,7 @@ def efficiency(work: float, received: float, messages: int) -> float:
 
 
 def by_letter(network: str, letter: str, workers: int, batch: int) -> tuple[float, float] | None:
-    """Bytes that a worker receives in a forward pass, and the efficiency."""
+    """The bytes that a worker receives in a forward pass, and the efficiency."""
     work = received = messages = 0.0
     for layer in NETWORKS[network](batch):
         found = moved(layer, letter, workers)

@@ -1,4 +1,4 @@
-"""The shapes: convolutions of published networks, and odd ones that no network has but callers do.
+"""The shapes: convolutions of published networks, and odd ones that callers use.
 
 A shape is one relation between a big tensor, which the strides walk over, a small one, and weights. Each of the six
 operations solves it for one of the three; so a first layer is also, as ConvTranspose, a last layer to RGB.
@@ -16,7 +16,7 @@ Each = int | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Shape:
-    """A relation: channels and spatial extents of the big side, channels of the small one, and how taps join them."""
+    """A relation: channels and extents of the big side, channels of the small one, and the geometry of taps."""
 
     name: str
     source: str
@@ -56,15 +56,15 @@ class Shape:
 
     @property
     def rests(self) -> tuple[int, ...]:
-        """For each axis the cells that the strides leave over at the end: ConvTranspose's output_padding."""
+        """For each axis the cells left over after the last stride: ConvTranspose's output_padding."""
         return tuple(room % step for room, step in zip(self._rooms(), self.strides))
 
     @property
     def small_extent(self) -> tuple[int, ...]:
         return tuple(room // step + 1 for room, step in zip(self._rooms(), self.strides))
 
-    def _joined(self) -> list[int]:
-        """For each axis how many pairs of a small position and a tap meet a big position."""
+    def _pairs(self) -> list[int]:
+        """For each axis the number of pairs of a small position and a tap that lie inside the big side."""
         axes = zip(self.extent, self.small_extent, self.kernels, self.strides, self.dilations, self.pads_begin)
         return [
             sum(0 <= o * stride + k * dilation - pad < big for o in range(small) for k in range(taps))
@@ -72,7 +72,7 @@ class Shape:
         ]
 
     def _rooms(self) -> list[int]:
-        """For each axis how far the kernel can move."""
+        """For each axis the distance that the kernel can move."""
         axes = zip(self.extent, self.pads_begin, self.pads_end, self.kernels, self.dilations)
         return [cells + begin + end - (taps - 1) * step - 1 for cells, begin, end, taps, step in axes]
 
@@ -82,8 +82,8 @@ class Shape:
 
     @cached_property
     def flops(self) -> int:
-        """Of any of the six operations: a multiplication and an addition for every tap that does not fall outside."""
-        return 2 * self.batch * self.small * self.big // self.groups * math.prod(self._joined())
+        """The FLOP of any of the six operations: a multiplication and an addition for every tap inside the input."""
+        return 2 * self.batch * self.small * self.big // self.groups * math.prod(self._pairs())
 
     @property
     def taps(self) -> int:
@@ -91,7 +91,7 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """Of the three tensors together: what must be read or written at the least."""
+        """The size of the three tensors: the minimum that is read or written."""
         sides = self.big * math.prod(self.extent) + self.small * math.prod(self.small_extent)
         return self.batch * sides + self.small * self.big // self.groups * self.taps
 

@@ -1,4 +1,4 @@
-"""Measured: what two processes gain over one, for a convolution net split by samples and by rows.
+"""Measured: the speedup of two processes over one, for a convolution net split by samples and by rows.
 
 Run as `torchrun --nproc-per-node 2 bench/sharded.py`; prints Markdown. Each process has one thread. Turns of one
 process and of both alternate, and medians are compared; the other process waits while one works.
@@ -18,8 +18,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn.parallel import DistributedDataParallel
 
-SAID = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
-ATTRIBUTES = {**SAID, "data_format": "NCX", "weights_format": "OIX"}
+LISTS = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+ATTRIBUTES = {**LISTS, "data_format": "NCX", "weights_format": "OIX"}
 CHANNELS, EXTENT, LAYERS, TURNS = 32, 128, 4, 7
 
 
@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
 
 
 def elapsed(work: Callable[[], object], alone: bool) -> float:
-    """Seconds until all processes that work have done so."""
+    """Seconds until all working processes are done."""
     dist.barrier()
     start = time.perf_counter()
     if not alone or not dist.get_rank():
@@ -97,7 +97,7 @@ def main() -> None:
         shape = f"forward, {rows} x {columns}"
         row(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1)
         row(f"{shape} each", one, rows_of(image(1, rows, columns)), 2)
-        # what the machine itself leaves of two processes that never talk
+        # the limit of the machine: two processes that never communicate
         row(f"{shape} each, nothing sent", one, inferred(image(1, rows, columns)), 2)
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""The cases of operations of steps: on which shapes each is timed, and what PyTorch is asked for to compute the same.
+"""The cases of operations of steps: the shapes of each, and PyTorch's call that computes the same.
 
 In: nothing. Out: `CASES`. PyTorch writes into the array of the caller where `Case.reuses` says that its function can;
 ours always does.
@@ -35,7 +35,7 @@ class Case:
 
 
 def aten(name: str) -> Any:
-    """A function of PyTorch that writes into what it is given."""
+    """A function of PyTorch that writes into its `out` argument."""
     import torch
 
     function: Any = torch.ops.aten

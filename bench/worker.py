@@ -28,7 +28,7 @@ MIN_CALLS = 1
 
 
 class Worker:
-    """What a candidate holds between requests: the tensors of one row, and the ways that are prepared for it."""
+    """The state of a candidate between requests: the tensors of one row, and its prepared modes."""
 
     def __init__(self, made: Candidate) -> None:
         self.candidate = made
@@ -40,10 +40,10 @@ class Worker:
         return self.candidate.versions()
 
     def open(self, row: Row | Product | StepRow) -> list[str]:
-        """Make the tensors of a row; the ways to compute it."""
+        """Make the tensors of a row; the modes to compute it."""
         self.close()
         self.tensors = Tensors(row) if isinstance(row, Row) else row.tensors()
-        return self.candidate.ways(self.tensors)
+        return self.candidate.modes(self.tensors)
 
     def close(self) -> None:
         for ready in self.prepared.values():
@@ -51,36 +51,36 @@ class Worker:
         self.tensors, self.prepared = None, {}
         gc.collect()
 
-    def describe(self, way: str) -> str:
-        """Prepare a way; the implementation that does it, as far as the candidate tells."""
-        return self._ready(way).how
+    def describe(self, mode: str) -> str:
+        """Prepare a mode. Returns the name of its implementation, if the candidate reports one."""
+        return self._ready(mode).how
 
-    def check(self, way: str, reference: str | None) -> tuple[float, int]:
+    def check(self, mode: str, reference: str | None) -> tuple[float, int]:
         """The seconds of a first call, and how many cells it got wrong: none where there is no reference."""
         assert self.tensors is not None
-        ready = self._ready(way)
+        ready = self._ready(mode)
         self.tensors.forget()
         seconds = _seconds(ready)
         if reference is None:
             return seconds, 0
         result = ready.result()
         if np.array_equal(bits(result), self._expected(reference)):
-            return seconds, 0  # as nearly always; to judge takes 3 to 50 times as long
+            return seconds, 0  # nearly always; counting wrong cells takes many times as long
         return seconds, wrong(result, np.load(reference, mmap_mode="r"), self.tensors.row.result_dtype)
 
-    def write(self, way: str, path: str) -> None:
+    def write(self, mode: str, path: str) -> None:
         """Compute, and write the result in canonical order as f32."""
-        ready = self._ready(way)
+        ready = self._ready(mode)
         ready.run()
         np.save(path, np.ascontiguousarray(ready.result(), np.float32))
 
-    def time(self, way: str, budget: float) -> tuple[list[float], float]:
+    def time(self, mode: str, budget: float) -> tuple[list[float], float]:
         """Seconds of each of as many calls as fit into `budget` seconds, at least one, and how many CPUs were missed.
 
         One more comes before them, to wake threads and caches; where it fills the budget alone it is long enough for
         that not to matter, and counts.
         """
-        ready = self._ready(way)
+        ready = self._ready(mode)
 
         def calls() -> list[float]:
             found = [_seconds(ready)]
@@ -106,11 +106,11 @@ class Worker:
             self.expected = key, bits(np.load(reference).astype(NUMPY[row.result_dtype]))
         return self.expected[1]
 
-    def _ready(self, way: str) -> Ready:
+    def _ready(self, mode: str) -> Ready:
         assert self.tensors is not None
-        if way not in self.prepared:
-            self.prepared[way] = self.candidate.ready(self.tensors, way)
-        return self.prepared[way]
+        if mode not in self.prepared:
+            self.prepared[mode] = self.candidate.ready(self.tensors, mode)
+        return self.prepared[mode]
 
 
 def _seconds(ready: Ready) -> float:

@@ -1,4 +1,4 @@
-"""From batched_product.yaml to a package, in a temporary folder; the result is checked against NumPy."""
+"""Generates a package from batched_product.yaml in a temporary folder and checks a result against NumPy."""
 
 import shutil
 import subprocess

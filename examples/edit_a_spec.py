@@ -1,4 +1,4 @@
-"""What a review says of an edit: the default of one attribute of a copy of the specs is changed."""
+"""Reviews an edit: changes the default of one attribute in a copy of the specs."""
 
 import shutil
 import subprocess

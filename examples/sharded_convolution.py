@@ -1,4 +1,4 @@
-"""A convolution whose image lies in strips on several processes, which send each other the rows at their edges alone.
+"""A convolution of an image in strips on several processes, which exchange only the rows at their edges.
 
 Run with: torchrun --nproc-per-node 2 examples/sharded_convolution.py
 """

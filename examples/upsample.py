@@ -1,4 +1,4 @@
-"""Twice the size by a depthwise ConvTranspose, a call that is refused, and what `explain` tells of one."""
+"""Doubles the size of a picture with a depthwise ConvTranspose, shows a refused call, and explains a legal one."""
 
 import numpy as np
 import opwright_kernels as ok

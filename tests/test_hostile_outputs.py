@@ -136,13 +136,13 @@ def test_whatever_stands_in_one_place_nothing_hangs_fails_or_leads_outside(tmp_p
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
 def test_several_hazards_together_are_no_worse(tmp_path: Path) -> None:
     folder, outside, random = tmp_path / "output", tmp_path / "outside", rng("hostile outputs")
-    told = set()
+    names = set()
     for _ in range(3000 if FULL else 150):
         count = int(random.integers(1, 4))
         hazards = [(str(random.choice(PLACES[1:])), str(random.choice(list(HAZARDS)))) for _ in range(count)]
         prepared(folder, outside, hazards)
-        told.add(written_safely(folder, outside))
-    assert told == {True, False}
+        names.add(written_safely(folder, outside))
+    assert names == {True, False}
 
 
 def project(tmp_path: Path) -> Path:
@@ -169,10 +169,10 @@ def exported(output: Path, into: Path, capsys: pytest.CaptureFixture[str]) -> bo
     """Export a package in time; whether it was, and else one line says why."""
     with in_time():
         code = cli.main(["export", str(into), "--name", "copied", "--output", str(output)])
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert code in (0, 2)
-    assert len(said.splitlines()) == (code != 0)
-    assert len(said) < 1000
+    assert len(printed.splitlines()) == (code != 0)
+    assert len(printed) < 1000
     return code == 0
 
 
@@ -257,16 +257,16 @@ def mangled(random: np.random.Generator) -> str:
     for _ in range(int(random.integers(1, 4))):
         at = int(random.integers(len(lines)))
         piece = str(random.choice(PIECES))
-        way = int(random.integers(6))
-        if way == 0:
+        kind = int(random.integers(6))
+        if kind == 0:
             lines.insert(at, piece)
-        elif way == 1:
+        elif kind == 1:
             lines[at] = lines[at].partition(":")[0] + ": " + piece
-        elif way == 2:
+        elif kind == 2:
             lines[at] += piece
-        elif way == 3:
+        elif kind == 3:
             del lines[at]
-        elif way == 4:
+        elif kind == 4:
             lines[at] = "  " + lines[at]
         else:
             words = lines[at].split(" ")

@@ -92,11 +92,11 @@ def test_modules_in_a_circle_are_found_and_those_that_lead_there_are_not():
 
 def test_generating_convolutions_loads_no_module_of_steps():
     """Importing is a third of the time of a check of six operations."""
-    said = (
+    program = (
         "import sys, opwright.generate; from opwright.check import stages;"
         "print(*(name for name in sys.modules if name.startswith('opwright.')))"
     )
-    run = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.rpartition(".")[2] for name in run.stdout.split()}
     assert "render" in loaded
     assert loaded & {"step_stages", "steps", "step_keys", "summed_keys", "phases", "step_files", "gradients"} == set()

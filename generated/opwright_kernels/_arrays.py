@@ -92,7 +92,7 @@ def _of_dlpack(argument: str, value: Any) -> Array:
             raise wrong_kind(argument, got, f"one whose memory holds its values (call its {resolves}())")
     try:
         array = _dlpack.read(value)
-    except Exception:
+    except Exception:  # of whatever kind: a capsule on another device fails in many ways
         if _dlpack.on_host(value):
             raise
         device = shortened(str(getattr(value, "device", "a GPU")))

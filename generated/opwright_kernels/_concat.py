@@ -37,7 +37,7 @@ def resolve(
     B_n_ = _axes.before("axis", axis_at_, 0)
     A_n_ = _axes.rest("src", src, B_n_ + 1)
     src_at_ = _axes.placed(("B", "C", "A"), {"B": B_n_, "C": 1, "A": A_n_}, {})
-    src = _axes.together("src", src, src_at_["C"][0])
+    src = _axes.concatenated("src", src, src_at_["C"][0])
     src_axes_ = _axes.split(src.shape, src_at_, ("B", "A"))
     B = src_axes_["B"]
     C = src_axes_["C"]

@@ -65,8 +65,8 @@ def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str,
         if name in wanted:
             order = [walk for walk in (*batches, *own, *terms) if getattr(walk, name) or walk in terms or walk in own]
             copied[name] = tuple(order)
-            lies = dict(zip(map(id, order), _dense(order), strict=True))
-            batches, rows, columns, terms = (_moved(some, name, lies) for some in (batches, rows, columns, terms))
+            steps = dict(zip(map(id, order), _dense(order), strict=True))
+            batches, rows, columns, terms = (_moved(some, name, steps) for some in (batches, rows, columns, terms))
     row, *more_rows = sorted(merged(rows), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
     column, *more_columns = sorted(merged(columns), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
@@ -82,8 +82,8 @@ def beside(shape: Shape) -> bool:
     cells loops take 0.25 of its time, with 16 terms and 8 cells 4 times as long (AMD Zen 4, gcc 12.2, f32).
     """
     near = any(abs(walk.out) == 1 and walk.extent >= 64 for walk in shape.batches if walk.left and walk.right)
-    apart = all(abs(walk.out) != 1 for walk in (shape.rows, shape.columns) if walk.extent != 1)
-    return near and apart and shape.terms.extent < 8
+    spread = all(abs(walk.out) != 1 for walk in (shape.rows, shape.columns) if walk.extent != 1)
+    return near and spread and shape.terms.extent < 8
 
 
 def _dense(order: Sequence[Walk]) -> list[int]:
@@ -91,9 +91,9 @@ def _dense(order: Sequence[Walk]) -> list[int]:
     return [math.prod(max(walk.extent, 1) for walk in order[number + 1 :]) for number in range(len(order))]
 
 
-def _moved(walks: Iterable[Walk], name: str, lies: Mapping[int, int]) -> list[Walk]:
-    """Axes that lie otherwise in an operand; the objects that `lies` knows by their identity live in the caller."""
-    return [replace(walk, **{name: lies[id(walk)]}) if id(walk) in lies else walk for walk in walks]
+def _moved(walks: Iterable[Walk], name: str, steps: Mapping[int, int]) -> list[Walk]:
+    """Axes that lie otherwise in an operand; the objects that `steps` knows by their identity live in the caller."""
+    return [replace(walk, **{name: steps[id(walk)]}) if id(walk) in steps else walk for walk in walks]
 
 
 def nested(walks: Sequence[Walk], name: str) -> bool:
@@ -104,13 +104,13 @@ def nested(walks: Sequence[Walk], name: str) -> bool:
 
 def merged(walks: Sequence[Walk]) -> list[Walk]:
     """Neighbouring axes put together where all arrays go through both as through one."""
-    kept: list[Walk] = []
+    found: list[Walk] = []
     for walk in walks:
-        if kept and all(nested([kept[-1], walk], name) for name in ("left", "right", "out")):
-            kept[-1] = replace(walk, extent=kept[-1].extent * walk.extent)
+        if found and all(nested([found[-1], walk], name) for name in ("left", "right", "out")):
+            found[-1] = replace(walk, extent=found[-1].extent * walk.extent)
         else:
-            kept.append(walk)
-    return kept
+            found.append(walk)
+    return found
 
 
 def members(shape: Shape, kinds: Mapping[str, int], first: Mapping[str, int]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def resolve(
 
     weights_order = LAYOUTS["weights_format"][weights_format]
     weights_axes = rules.split(weights.shape, weights_order, "X", rank)
-    weights_way = rules.choose(
+    weights_arrangement = rules.choose(
         "weights",
         "weights",
         weights_order,
@@ -130,10 +130,10 @@ def resolve(
             ),
         ),
     )
-    if weights_way == 0:
+    if weights_arrangement == 0:
         OC = rules.times(weights_axes["O"], G)
         K = weights_axes["X"]
-    elif weights_way == 1:
+    elif weights_arrangement == 1:
         OC = weights_axes["O"]
         K = weights_axes["X"]
     rules.extent("kernel-spatial-extent", "weights", "kernel_spatial", K, 1)
@@ -225,7 +225,7 @@ def resolve(
             "PB": PB,
             "PE": PE,
         },
-        arrangements={"weights": weights_way},
+        arrangements={"weights": weights_arrangement},
         terms=N * G * rules.prod(i_ for i_ in I) * rules.prod(k_ for k_ in K) * rules.exact(OC, G) * rules.exact(IC, G),
     )
 

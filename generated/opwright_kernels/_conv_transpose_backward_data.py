@@ -110,7 +110,7 @@ def resolve(
 
     weights_order = LAYOUTS["weights_format"][weights_format]
     weights_axes = rules.split(weights.shape, weights_order, "X", rank)
-    weights_way = rules.choose(
+    weights_arrangement = rules.choose(
         "weights",
         "weights",
         weights_order,
@@ -128,10 +128,10 @@ def resolve(
             ),
         ),
     )
-    if weights_way == 0:
+    if weights_arrangement == 0:
         IC = weights_axes["I"]
         K = weights_axes["X"]
-    elif weights_way == 1:
+    elif weights_arrangement == 1:
         IC = rules.times(weights_axes["I"], G)
         K = weights_axes["X"]
     rules.extent("kernel-spatial-extent", "weights", "kernel_spatial", K, 1)
@@ -224,7 +224,7 @@ def resolve(
             "PB": PB,
             "PE": PE,
         },
-        arrangements={"weights": weights_way},
+        arrangements={"weights": weights_arrangement},
         terms=N * G * rules.prod(i_ for i_ in I) * rules.prod(k_ for k_ in K) * rules.exact(OC, G) * rules.exact(IC, G),
     )
 

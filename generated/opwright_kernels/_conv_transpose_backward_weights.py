@@ -145,7 +145,7 @@ def resolve(
     )
     diff_weights_order = LAYOUTS["weights_format"][weights_format]
     diff_weights_axes = rules.split(diff_weights_shape, diff_weights_order, "X", rank)
-    diff_weights_way = rules.choose(
+    diff_weights_arrangement = rules.choose(
         "diff_weights",
         diff_weights_giver,
         diff_weights_order,
@@ -258,7 +258,7 @@ def resolve(
             "PB": PB,
             "PE": PE,
         },
-        arrangements={"diff_weights": diff_weights_way},
+        arrangements={"diff_weights": diff_weights_arrangement},
         terms=G * rules.exact(OC, G) * rules.exact(IC, G) * rules.prod(k_ for k_ in K) * N * rules.prod(i_ for i_ in I),
     )
 

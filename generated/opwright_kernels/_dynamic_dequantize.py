@@ -122,7 +122,7 @@ def resolve(
         )
         zps_axes_ = _axes.split(zps.shape, zps_at_, ("B", "A"))
         _axes.fits("zps", zps.shape, zps_axes_, {"B": tuple(b_ for b_ in B), "A": tuple(a_ for a_ in A)})
-    G = _axes.joined(
+    G = _axes.broadcast_extent(
         "G",
         (
             ("scales", scales_axes_["G"], True),

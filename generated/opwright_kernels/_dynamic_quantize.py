@@ -67,7 +67,7 @@ def resolve(
         rules.axes_count("zps", zps, 1)
         zps_at_ = _axes.placed(("C",), {"C": 1}, {})
         zps_axes_ = _axes.split(zps.shape, zps_at_, ())
-    C = _axes.joined(
+    C = _axes.broadcast_extent(
         "C",
         (
             ("src", src_axes_["C"], False),

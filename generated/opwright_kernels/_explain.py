@@ -80,7 +80,7 @@ def explain(
         for symbol, value in resolution.values.items()
         if symbol in names
     )
-    arrangements = {tensor: operation.arrangements[tensor][way] for tensor, way in resolution.arrangements.items()}
+    arrangements = {name: operation.arrangements[name][number] for name, number in resolution.arrangements.items()}
     why, rejected = _reasons(operation, resolution, isa, others, arrangements)
     used = wanted if threads is not None or resolution.terms >= SERIAL_TERMS else 1
     plan, scratch, schedules = operation.planned_for(resolution, given, isa)
@@ -113,7 +113,7 @@ def _reasons(
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     why = [f"the inputs are {operation.rows[resolution.row][0]}"]
     why += [f"{name} is {resolution.words[name]}" for name in operation.layouts]
-    why += [f"{tensor} is arranged as {way}" for tensor, way in arrangements.items()]
+    why += [f"{tensor} is arranged as {arrangement}" for tensor, arrangement in arrangements.items()]
     rejected = []
     for name, condition in operation.classes:
         if name == resolution.group_class:

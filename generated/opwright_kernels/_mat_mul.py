@@ -75,7 +75,7 @@ def resolve(
     )
     weights_axes_ = _axes.split(weights.shape, weights_at_, ("B",))
     _axes.fits("weights", weights.shape, weights_axes_, {"K": K})
-    B = _axes.joined(
+    B = _axes.broadcast_extent(
         "B",
         (
             ("src", src_axes_["B"], True),
@@ -88,7 +88,7 @@ def resolve(
         rules.axes_count("bias", bias, 1)
         bias_at_ = _axes.placed(("N",), {"N": 1}, {})
         bias_axes_ = _axes.split(bias.shape, bias_at_, ())
-    N = _axes.joined(
+    N = _axes.broadcast_extent(
         "N",
         (
             ("weights", weights_axes_["N"], False),

@@ -78,7 +78,7 @@ def resolve(
     diff_dst_at_ = _axes.placed(("B", "M", "N"), {"B": diff_dst_B_n_, "M": M_n_, "N": N_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("B",))
     _axes.fits("diff_dst", diff_dst.shape, diff_dst_axes_, {"M": M})
-    B = _axes.joined(
+    B = _axes.broadcast_extent(
         "B",
         (
             ("src", src_axes_["B"], True),
@@ -92,7 +92,7 @@ def resolve(
         rules.axes_count("bias", bias, 1)
         bias_at_ = _axes.placed(("N",), {"N": 1}, {})
         bias_axes_ = _axes.split(bias.shape, bias_at_, ())
-    N = _axes.joined(
+    N = _axes.broadcast_extent(
         "N",
         (
             ("weights", weights_axes_["N"], False),

@@ -56,7 +56,7 @@ def resolve(
     diff_dst_X_n_ = _axes.rest("diff_dst", diff_dst, 0)
     diff_dst_at_ = _axes.placed(("X",), {"X": diff_dst_X_n_}, {})
     diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("X",))
-    X = _axes.joined(
+    X = _axes.broadcast_extent(
         "X",
         (
             ("src_0", src_0_axes_["X"], auto_broadcast == "numpy"),

@@ -121,15 +121,21 @@ class Operation(Compiled):
     ) -> Any:
         """The same for every call."""
         try:
-            inputs, plan = self.prepared(inputs, attributes)
-            if specialize is not None or _specialize.setting is not False:
-                plan = self.specialized(plan, specialize)
-            return self.run(plan, inputs, out, thread_count(plan, threads))
+            return self.result(inputs, attributes, out, threads, specialize)
         except Refusal as refusal:
             raise self.refused(refusal) from None
         except MemoryError as error:
             missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
             raise self.refused(missing) from None
+
+    def result(
+        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
+    ) -> Any:
+        """The outputs of a call. Raises Refusal or MemoryError."""
+        inputs, plan = self.prepared(inputs, attributes)
+        if specialize is not None or _specialize.setting is not False:
+            plan = self.specialized(plan, specialize)
+        return self.run(plan, inputs, out, thread_count(plan, threads))
 
     def prepared(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Sequence[Any], Plan]:
         """The inputs as arrays, and the plan of their signature.
@@ -140,9 +146,9 @@ class Operation(Compiled):
         key = _remember.key(self.function, self.stating, arrays, attributes)
         plan: Plan | None = CALLS.get(key)
         if plan is None:
-            told = _remember.attributes_of(key)
-            plan = self.plan(self.resolve(*arrays, *(map(snapshot, attributes) if told is None else told)))
-            if told is not None:
+            known = _remember.attributes_of(key)
+            plan = self.plan(self.resolve(*arrays, *(map(snapshot, attributes) if known is None else known)))
+            if known is not None:
                 _remember.remember(key, plan)
         return arrays, plan
 
@@ -185,8 +191,8 @@ class Operation(Compiled):
         plan = self.planned(resolution, isa, library)
         if not isa.fast:
             return plan
-        said = getattr(library.lib, f"{self.kernel_name(resolution, isa.name)}_fixed")
-        literals = cache(partial(_specialize.literals, said, plan.sizes, plan.ffi))
+        constants = getattr(library.lib, f"{self.kernel_name(resolution, isa.name)}_fixed")
+        literals = cache(partial(_specialize.literals, constants, plan.sizes, plan.ffi))
         fixed = cache(partial(self.fixed, literals, isa, label, part))
         special = _specialize.Special(literals, fixed, partial(self.planned, resolution, isa))
         return replace(plan, specialisation=special)
@@ -199,10 +205,10 @@ class Operation(Compiled):
         return plan, plan.scratch if plan else None, ()
 
     def fixed(
-        self, said: Callable[[], tuple[str, _specialize.Literals]], isa: _isa.Isa, label: str, part: str
+        self, constants: Callable[[], tuple[str, _specialize.Literals]], isa: _isa.Isa, label: str, part: str
     ) -> _specialize.Fixed | None:
         """The library for the constants that make a kernel faster; None where none do, or there are too many."""
-        file, literals = said()
+        file, literals = constants()
         if not file:
             return None
         key = (self.function, isa.name, label, part, file, literals)

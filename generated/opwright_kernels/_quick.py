@@ -40,7 +40,7 @@ def _of_one(plan: Any) -> Quick:
         if type(a) is not ndarray or not a.flags.carray:
             return None
         result = made(shape, dtype) if out is None else out
-        if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
+        if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
             return None
         at, to = address(kind, a), address(kind_out, result)
         if (serial and threads is None) or (threads == 1 and type(threads) is int):
@@ -66,7 +66,7 @@ def _of_two(plan: Any) -> Quick:
         if b is not None and (type(b) is not ndarray or not b.flags.carray):
             return None
         result = made(shape, dtype) if out is None else out
-        if out is not None and not _is_apart(plan, out, inputs, shape, dtype):
+        if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
             return None
         at_a, at_b, to = address(kind_a, a), absent if b is None else address(kind_b, b), address(kind_out, result)
         if (serial and threads is None) or (threads == 1 and type(threads) is int):
@@ -122,7 +122,7 @@ def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
     given: list[Any] = [None] * len(plan.outputs)
     for number, target in zip(plan.returned, targets):
         _, _, shape, dtype = plan.outputs[number]
-        if not _is_apart(plan, target, inputs, shape, dtype):
+        if not _is_separate(plan, target, inputs, shape, dtype):
             return None
         if any(other is not None and may_share_memory(target, other) for other in given):
             return None
@@ -130,7 +130,7 @@ def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
     return given
 
 
-def _is_apart(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any) -> bool:
+def _is_separate(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any) -> bool:
     """Whether an array can be written to as it is. It may be an input itself where cells depend on that cell alone."""
     if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
         return False

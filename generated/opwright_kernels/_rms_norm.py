@@ -48,7 +48,7 @@ def resolve(
         gamma_C_n_ = _axes.rest("gamma", gamma, 0)
         gamma_at_ = _axes.placed(("C",), {"C": gamma_C_n_}, {})
         gamma_axes_ = _axes.split(gamma.shape, gamma_at_, ("C",))
-    C = _axes.joined(
+    C = _axes.broadcast_extent(
         "C",
         (
             ("src", src_axes_["C"], False),

@@ -335,22 +335,24 @@ def join(order: Sequence[str], axes: Mapping[str, Extent]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-Way = tuple[str, Mapping[str, Callable[[], Extent]], Mapping[str, str]]
+Arrangement = tuple[str, Mapping[str, Callable[[], Extent]], Mapping[str, str]]
 
 
-def choose(name: str, argument: str, order: Sequence[str], axes: Mapping[str, Extent], ways: Sequence[Way]) -> int:
+def choose(
+    name: str, argument: str, order: Sequence[str], axes: Mapping[str, Extent], arrangements: Sequence[Arrangement]
+) -> int:
     """Which arrangement a tensor has: the first whose known extents all agree. A plain tensor has one.
 
-    A way is its name, the known extents by axis, and for the others what they are called.
+    An arrangement is its name, the known extents by axis, and for the others what they are called.
     """
     expected = []
     nearest = None
-    for number, (way, known, unknown) in enumerate(ways):
+    for number, (label, known, unknown) in enumerate(arrangements):
         extents = {axis: _extent(extent) for axis, extent in known.items()}
         if all(axes[axis] == extent for axis, extent in extents.items()):
             return number
-        said = [f"{axis} = {unknown[axis] if axis in unknown else _say(extents[axis])}" for axis in order]
-        expected.append((f"{way}: " if way else "") + ", ".join(said))
+        terms = [f"{axis} = {unknown[axis] if axis in unknown else _say(extents[axis])}" for axis in order]
+        expected.append((f"{label}: " if label else "") + ", ".join(terms))
         if nearest is None and None not in extents.values():
             nearest = join(order, {**axes, **extents})
     got = ", ".join(f"{axis} = {_say(axes[axis])}" for axis in order)

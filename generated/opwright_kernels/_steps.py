@@ -59,26 +59,22 @@ class StepOperation(StepKernels):
             pass
         return self.called(inputs, attributes, out, threads, specialize)
 
-    def called(
+    def result(
         self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
     ) -> Any:
-        """The same for every call."""
-        try:
-            if specialize is not None:
-                _specialize.check("specialize", specialize)
-            key, told = self.told(inputs, attributes, out)
-            given = self.arrays(inputs)
-            said = tuple([snapshot(attribute) for attribute in attributes]) if told is None else told
-            targets = self.targets(out)
-            resolution = self.resolved(given, self.completed(said, targets))
-            return self.run_steps(resolution, given, said, targets, out, threads, key)
-        except Refusal as refusal:
-            raise self.refused(refusal) from None
-        except MemoryError as error:
-            missing = Refusal("memory", "out", f"more than is available ({error})", "arrays that fit into memory")
-            raise self.refused(missing) from None
+        """The outputs of a call. Raises Refusal or MemoryError."""
+        if specialize is not None:
+            _specialize.check("specialize", specialize)
+        key, known = self.remembered(inputs, attributes, out)
+        given = self.arrays(inputs)
+        own = tuple([snapshot(attribute) for attribute in attributes]) if known is None else known
+        targets = self.targets(out)
+        resolution = self.resolved(given, self.completed(own, targets))
+        return self.run_steps(resolution, given, own, targets, out, threads, key)
 
-    def told(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> tuple[Any, tuple[Any, ...] | None]:
+    def remembered(
+        self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any
+    ) -> tuple[Any, tuple[Any, ...] | None]:
         """The key under which a plan may be remembered, and the attributes as it holds them; None where none may.
 
         The key is made of the caller's lists: marshal's bytes tell how many hold a list, too, and copies of lists would
@@ -87,36 +83,36 @@ class StepOperation(StepKernels):
         plain = all(value is None or type(value) is ndarray for value in (*inputs, *_targets(out)))
         try:
             key = self.key_of_plan(inputs, attributes, out) if plain else None
-            told = _remember.attributes_of(key)
+            known = _remember.attributes_of(key)
         except Exception:  # of whatever kind: an entry of an attribute may be anything
             return None, None
-        return None if told is None else key, told
+        return None if known is None else key, known
 
     def key_of_plan(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
         """A hashable key of all that a call without gaps depends on; see `_remember.key`.
 
         Raises whatever it likes for inputs that are no arrays, and for attributes that are not of the plainest kind.
         """
-        said = dumps(attributes) if attributes else NONE
+        words = dumps(attributes) if attributes else NONE
         stated = None
         if out is not None and self.dtype_attributes:
             stated = out.dtype if type(out) is ndarray else tuple([target.dtype for target in out])
         if len(inputs) == 1:
             (a,) = inputs
-            return self.function, said, stated, a.dtype, a.shape
+            return self.function, words, stated, a.dtype, a.shape
         if len(inputs) == 2 and inputs[1] is not None:
             a, b = inputs
-            return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape
+            return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape
         if len(inputs) == 3 and inputs[2] is None and inputs[1] is not None:
             a, b, _ = inputs
-            return self.function, said, stated, a.dtype, a.shape, b.dtype, b.shape, None
-        told: list[Any] = [self.function, said, stated]
+            return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape, None
+        key: list[Any] = [self.function, words, stated]
         for value in inputs:
             if value is None:
-                told.append(None)
+                key.append(None)
             else:
-                told += value.dtype, value.shape
-        return tuple(told)
+                key += value.dtype, value.shape
+        return tuple(key)
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -125,10 +121,10 @@ class StepOperation(StepKernels):
         key = _remember.key((self.function, counts), (), single, tuple(attributes))
         found = _remember.CALLS.get(key)
         if found is None:
-            told = _remember.attributes_of(key)
+            known = _remember.attributes_of(key)
             resolve: Any = self.resolve
-            found = resolve(*given, *(attributes if told is None else told))
-            if told is not None:
+            found = resolve(*given, *(attributes if known is None else known))
+            if known is not None:
                 _remember.remember(key, found)
         return found
 
@@ -141,7 +137,7 @@ class StepOperation(StepKernels):
         return [None if array is None else to_array("out", array) for array in out]
 
     def completed(self, attributes: Sequence[Any], targets: Sequence[Array | None]) -> Sequence[Any]:
-        """The attributes; a data type that is not said is that of the array to write into.
+        """The attributes; a data type that is not stated is that of the array to write into.
 
         Arrays fewer than the outputs are those of all calls: which of several others this call has is not known yet.
         """
@@ -152,13 +148,13 @@ class StepOperation(StepKernels):
             always = tuple([name for name in names if name not in self.conditional])
             names = always if len(targets) == len(always) else ()
         by_output = dict(zip(names, targets))
-        said = list(attributes)
+        stated = list(attributes)
         for at, name in enumerate(self.attributes):
             target = by_output.get(self.dtype_attributes.get(name, ""))
-            if said[at] is None and target is not None:
+            if stated[at] is None and target is not None:
                 short = {dtype: word for word, dtype in DTYPE_OF.items()}
-                said[at] = short.get(dtype_name(target.dtype), str(target.dtype))
-        return said
+                stated[at] = short.get(dtype_name(target.dtype), str(target.dtype))
+        return stated
 
     def run_steps(
         self,
@@ -205,25 +201,23 @@ class StepOperation(StepKernels):
         plain = all(array.flags.c_contiguous for array in arrays.values())
         if key is None:
             return self.planned_steps(resolution, arrays)
-        kept = key if plain else (key, *[array.strides for array in arrays.values()])
-        found = None if plain else CALLS.get(kept)
+        own = key if plain else (key, *[array.strides for array in arrays.values()])
+        found = None if plain else CALLS.get(own)
         if found is None:
             found = self.planned_steps(resolution, arrays)
-            _remember.remember(kept, found)
+            _remember.remember(own, found)
         plan: StepPlan = found
         return plan
 
     def pieces(
-        self, resolution: Steps, joined: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
+        self, resolution: Steps, lists: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
     ) -> Iterator[tuple[Steps, dict[str, Array]]]:
         """The calls of kernels that a call is made of: one, or one for each of the arrays that are joined."""
-        if len(joined) != 1 or not self.joined[next(iter(joined))][1]:
-            whole = {
-                n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in joined.items()
-            }
+        if len(lists) != 1 or not self.joined[next(iter(lists))][1]:
+            whole = {n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in lists.items()}
             yield resolution, {**arrays, **{name: walkable(array) for name, array in whole.items()}}
             return
-        (name, parts), *_ = joined.items()
+        (name, parts), *_ = lists.items()
         size = self.joined[name][1]
         places = {**resolution.places, **{output: found.places for output, found in resolution.outputs.items()}}
         begin = 0
@@ -306,12 +300,12 @@ class StepOperation(StepKernels):
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]])
         plan = self.planned_steps(resolution, arrays)
-        told = [
+        rows = [
             (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
         ]
-        told += self.told_products(plan)
-        told += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
-        return None, lambda workers: plan.workers(workers)[1], tuple(told)
+        rows += self.described_products(plan)
+        rows += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        return None, lambda workers: plan.workers(workers)[1], tuple(rows)
 
 
 def _same_cells(value: Any, target: Array) -> bool:

@@ -51,7 +51,7 @@ def resolve(
     src_1_X_n_ = _axes.rest("src_1", src_1, 0)
     src_1_at_ = _axes.placed(("X",), {"X": src_1_X_n_}, {})
     src_1_axes_ = _axes.split(src_1.shape, src_1_at_, ("X",))
-    X = _axes.joined(
+    X = _axes.broadcast_extent(
         "X",
         (
             ("src_0", src_0_axes_["X"], auto_broadcast == "numpy"),

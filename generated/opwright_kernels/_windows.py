@@ -208,7 +208,7 @@ def _merged(walks: Sequence[Walk]) -> list[Walk]:
     return sorted(merged(order), key=lambda walk: walk.extent, reverse=True)
 
 
-def lies_well(problem: Problem, side: str) -> bool:
+def is_dense(problem: Problem, side: str) -> bool:
     """Whether the engine takes one of the three where it is: without gaps, channels before or behind all other axes."""
     dims = [(name, extent, step) for name, extent, step in problem.dims(side) if extent > 1]
     cells = 1
@@ -260,8 +260,8 @@ def filled(problem: Problem) -> Problem:
         for name, extent, _ in dims:
             steps.setdefault(name, cells)
             cells = abs(steps[name]) * extent
-        kept = problem.batches
-        problem = replace(replace(problem, batches=()).moved(side, steps), batches=kept)
+        batches = problem.batches
+        problem = replace(replace(problem, batches=()).moved(side, steps), batches=batches)
     return problem
 
 
@@ -283,19 +283,19 @@ def cut(problem: Problem) -> tuple[Problem, dict[str, Any]] | None:
             return None if len(problem.batches) > MAX_BATCHES else cut(problem)
         total = size.get(where, 1)
         each = max(1, min(total, PIECE_BYTES // (cells // total * 4)))
-    steps, inner, held = {}, 1, 1
+    steps, inner, spacing = {}, 1, 1
     lines: list[tuple[int, int, int]] = []
     for name, extent, step in reversed(order):
-        steps[name] = held
+        steps[name] = spacing
         if not lines and name != where and step == inner:
             inner *= extent
         elif name == where and step == inner and not lines:
             lines = [(0, 0, 0)]
         else:
-            lines.insert(0, (extent, held, step))
+            lines.insert(0, (extent, spacing, step))
             if where and (0, 0, 0) not in lines:
                 return None
-        held *= each if name == where else extent
+        spacing *= each if name == where else extent
     lines = [line for line in lines if line[0]]
     number = {"": -1, "n": IMAGES}.get(where, MAX_AXES - len(problem.axes) + int(where[1:]) if where[:1] == "x" else -1)
     pieces = {
@@ -303,15 +303,15 @@ def cut(problem: Problem) -> tuple[Problem, dict[str, Any]] | None:
         "each": each,
         "total": total,
         "inner": inner,
-        "sums_bytes": -(-held * 4 // 64) * 64,
+        "sums_bytes": -(-spacing * 4 // 64) * 64,
         "lines": len(lines),
         "line": [line[0] for line in lines],
         "line_sums": [line[1] for line in lines],
         "line_cell": [line[2] for line in lines],
     }
-    whole = {name: steps.get(name, held) for name, _, _ in dims}
-    cells_apart = replace(problem, batches=()).moved(side, whole)
-    return replace(cells_apart, batches=problem.batches), pieces
+    whole = {name: steps.get(name, spacing) for name, _, _ in dims}
+    spaced = replace(problem, batches=()).moved(side, whole)
+    return replace(spaced, batches=problem.batches), pieces
 
 
 def channelwise(problem: Problem) -> bool:
@@ -319,7 +319,7 @@ def channelwise(problem: Problem) -> bool:
     return problem.g.extent > 1 and problem.a.extent == problem.b.extent == 1
 
 
-def told(problem: Problem, copies: Mapping[str, tuple[Walk, ...]], kinds: Mapping[str, int]) -> dict[str, Any]:
+def members_of(problem: Problem, copies: Mapping[str, tuple[Walk, ...]], kinds: Mapping[str, int]) -> dict[str, Any]:
     """The members of the engine's struct, but those of pieces."""
     problem = filled(problem)
     missing = MAX_AXES - len(problem.axes)

@@ -86,6 +86,6 @@ def brief(error: BaseException) -> str:
     """What an exception says, or its type where it says nothing."""
     try:
         words = " ".join(str(error)[: 2 * MAX_LETTERS].split())
-    except Exception:
+    except Exception:  # of whatever kind: its own __str__ may fail
         words = ""
     return shortened(words, 200) or name_of(type(error))

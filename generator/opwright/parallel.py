@@ -108,7 +108,7 @@ def _done(work: Callable[[T], Any], items: Sequence[T], queue: int) -> Answer:
         for number in range(begin, min(begin + share, len(items))):
             try:
                 done.append((number, work(items[number])))
-            except Exception as error:
+            except Exception as error:  # whatever the work raises: the parent raises it again
                 return done, (number, error, traceback.format_exc())
     return done, None
 

@@ -68,7 +68,7 @@ def several(name: str, parts: Sequence[Described]) -> Several:
     return Several(parts, tuple(first.shape), first.dtype)
 
 
-def together(name: str, arrays: Several, spot: int) -> Several:
+def concatenated(name: str, arrays: Several, spot: int) -> Several:
     """The arrays as one, joined along an axis: the others have the same extents in all of them."""
     first = list(arrays.shape)
     for number, part in enumerate(arrays.parts):
@@ -175,7 +175,7 @@ def positions(name: str, value: object, tensor: str, axes: int) -> tuple[int, ..
     return found
 
 
-def apart(name: str, places: tuple[int, ...], other: str, others: tuple[int, ...]) -> None:
+def distinct_axes(name: str, places: tuple[int, ...], other: str, others: tuple[int, ...]) -> None:
     """Two lists that say axes of one tensor share none of them."""
     both = [place for place in places if place in others]
     if both:
@@ -252,7 +252,7 @@ def fits(name: str, shape: Sequence[int], found: Mapping[str, Extent], known: Ma
         raise Refusal(f"{name}-shape", name, f"of shape {tuple(shape)} ({got})", expected)
 
 
-def joined(symbol: str, parts: Sequence[tuple[str, Extent | None, bool]]) -> Extent:
+def broadcast_extent(symbol: str, parts: Sequence[tuple[str, Extent | None, bool]]) -> Extent:
     """The size that inputs broadcast to: each is the name of a tensor, its extents, and whether it may be stretched.
 
     Extents are matched from the last; one of 1, or one that is missing, goes with any.

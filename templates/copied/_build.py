@@ -218,8 +218,8 @@ class _Building:
         for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
             if leftover != path:
                 leftover.unlink()
-        for kept in work.iterdir():  # a library that others can write to is not loaded
-            kept.chmod(kept.stat().st_mode & ~0o022)
+        for entry in work.iterdir():  # a library that others can write to is not loaded
+            entry.chmod(entry.stat().st_mode & ~0o022)
 
     def run(self, name: str, command: list[str], work: Path) -> CompletedProcess[str]:
         answer = _compiler.call(command, work, stop=self.stop)

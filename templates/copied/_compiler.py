@@ -26,10 +26,10 @@ from ._isa import cpu_flags
 from ._units import Unit, digest
 from ._words import quoted
 
-SAID_AFTER = 60.0  # seconds until a compiler that does not end is talked about
+WARNED_AFTER = 60.0  # seconds until a compiler that does not end is talked about
 KILLED_AFTER = 900.0  # seconds until it is given up
 _POLL = 0.5  # seconds between looks at the clock
-_SAID = 2000  # characters of what a compiler says, in a message
+_MAX_OUTPUT = 2000  # characters of what a compiler says, in a message
 
 Answer = TypeVar("Answer")
 
@@ -119,8 +119,8 @@ def _identify(command: tuple[str, ...]) -> Compiler:
     question = [*command, "--version"]
     answer = call(question)
     if answer.returncode:
-        said = answer.stdout.strip()[:_SAID]
-        raise BuildError(f"the C compiler does not work: {_shown(question)} says: {said}")
+        output = answer.stdout.strip()[:_MAX_OUTPUT]
+        raise BuildError(f"the C compiler does not work: {_shown(question)} says: {output}")
     return Compiler(command, digest([*command[1:], answer.stdout, *sorted(cpu_flags())])[:12])
 
 
@@ -133,8 +133,8 @@ def check_numerics(command: tuple[str, ...]) -> None:
     answers = [
         call(words, text=_NUMERICS) for words in ([program, "-O2", *own, *question], [*command, "-O2", *question])
     ]
-    kept = [answer.stdout for answer in answers if not answer.returncode]
-    broken = [freedom for name, freedom in _PROMISES.items() if any(name not in assembly for assembly in kept)]
+    assemblies = [answer.stdout for answer in answers if not answer.returncode]
+    broken = [freedom for name, freedom in _PROMISES.items() if any(name not in assembly for assembly in assemblies)]
     # What -mdaz-ftz says, no code shows: an object that is linked turns denormals off in every thread that loads it.
     if "crtfastmath" in call([*command, "-O2", "-shared", "-###", "-x", "c", os.devnull, "-o", os.devnull]).stdout:
         broken.append("to take denormals for zero")
@@ -149,8 +149,8 @@ def check_numerics(command: tuple[str, ...]) -> None:
 def refused(command: tuple[str, ...], flags: tuple[str, ...], include: tuple[Path, ...], probe: str) -> str:
     """What a compiler says of `probe`, on one line; empty where it takes it."""
     answer = call([*command, *flags, *folders(include), "-fsyntax-only", "-x", "c", "-"], text=probe)
-    said = next((line for line in answer.stdout.splitlines() if "error" in line), answer.stdout.strip())
-    return f"the C compiler refuses it: {said[:200]}" if answer.returncode else ""
+    message = next((line for line in answer.stdout.splitlines() if "error" in line), answer.stdout.strip())
+    return f"the C compiler refuses it: {message[:200]}" if answer.returncode else ""
 
 
 def tuning(compiler: Compiler, unit: Unit) -> list[str]:
@@ -192,29 +192,29 @@ def call(
         raise BuildError(f"the C compiler cannot be run: {_shown(command)}: {error}") from error
     with process:
         try:
-            said = _said(process, text, stop)
+            output = _output_of(process, text, stop)
         except BaseException:
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-    return subprocess.CompletedProcess(command, process.returncode, said)
+    return subprocess.CompletedProcess(command, process.returncode, output)
 
 
-def _said(process: subprocess.Popen[str], text: str, stop: threading.Event | None) -> str:
+def _output_of(process: subprocess.Popen[str], text: str, stop: threading.Event | None) -> str:
     """What a compiler says until it ends."""
-    started, told, given = time.monotonic(), False, text or None
+    started, warned, given = time.monotonic(), False, text or None
     while stop is None or not stop.is_set():
         try:
-            said, _ = process.communicate(given, timeout=_POLL)
-            return str(said)
+            output, _ = process.communicate(given, timeout=_POLL)
+            return str(output)
         except subprocess.TimeoutExpired:
             given = None
         waited = time.monotonic() - started
         what = f"the C compiler, process {process.pid}: {_shown(process.args)}"
         if waited > KILLED_AFTER:
             raise BuildError(f"given up after {waited:.0f} s: {what}")
-        if waited > SAID_AFTER and not told:
-            told = True
+        if waited > WARNED_AFTER and not warned:
+            warned = True
             warnings.warn(f"waiting for {what}; given up after {KILLED_AFTER:.0f} s", RuntimeWarning, stacklevel=2)
     raise BuildError("the build was interrupted")
 
@@ -222,4 +222,4 @@ def _said(process: subprocess.Popen[str], text: str, stop: threading.Event | Non
 def _shown(command: Any) -> str:
     """A command, as much of it as a message has room for."""
     words = shlex.join(map(str, command))
-    return words if len(words) <= _SAID else words[: _SAID - 3] + "..."
+    return words if len(words) <= _MAX_OUTPUT else words[: _MAX_OUTPUT - 3] + "..."

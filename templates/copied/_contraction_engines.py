@@ -41,7 +41,7 @@ typedef void opwright_product_function(const void *problem, const void *left, co
 typedef struct opwright_product {
     opwright_product_function *run;
     const void *problem;
-    int64_t way;
+    int64_t destination;
     int64_t shared, task;
 } opwright_product;
 """

@@ -57,13 +57,13 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction of a call: what an engine is told, the `way` that its sums go, and both in words."""
+    """A contraction of a call: its problem for an engine, the `destination` of its sums, and both in words."""
 
     engine: Engine
     problem: Any  # of the engine's ffi
     left: str
     right: str
-    way: int
+    destination: int
     words: str
 
     def put(self, ffi: Any, member: Any, shared: int, task: int) -> None:
@@ -71,13 +71,13 @@ class Product:
         own = self.engine.library.ffi
         member.run = ffi.cast("opwright_product_function *", int(own.cast("uintptr_t", self.engine.function)))
         member.problem = ffi.cast("void *", int(own.cast("uintptr_t", self.problem)))
-        member.way, member.shared, member.task = self.way, shared, task
+        member.destination, member.shared, member.task = self.destination, shared, task
 
-    def told(self) -> str:
+    def described(self) -> str:
         """What the engine makes of it, in words."""
         copies = [name for name in ("left", "right") if getattr(self.problem, name).wanted]
         copied = f", {' and '.join(copies)} copied first" if copies else ""
-        finished = ", finished before they are stored" if self.way == FINISHED else ""
+        finished = ", finished before they are stored" if self.destination == FINISHED else ""
         return f"{self.words}{copied}{finished}"
 
     def bytes(self, workers: int) -> int:
@@ -147,17 +147,18 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         return None
     output = contraction.output if contraction.unless not in given else None
     finished = Accessed(target.array, {n: n for n in sorted(contraction.finish, key=lambda letter: letter == lane)})
-    ways = {OUTPUT: output, FINISHED: finished if contraction.finish else None, STORED: target}
-    for way, access in ways.items():
+    destinations = {OUTPUT: output, FINISHED: finished if contraction.finish else None, STORED: target}
+    for destination, access in destinations.items():
         if access is None:
             continue
         placed = {"left": call.placed(left), "right": call.placed(right), "target": call.placed(access)}
         if None in placed.values():
             return None
-        made = call.arrays[access.array].dtype if way == OUTPUT else call.accumulate
-        if way == OUTPUT and made not in _stored(label, call.accumulate):
+        made = call.arrays[access.array].dtype if destination == OUTPUT else call.accumulate
+        if destination == OUTPUT and made not in _stored(label, call.accumulate):
             continue
-        one = _One(contraction, call, label, way, made, {side: where for side, where in placed.items() if where})
+        known = {side: place for side, place in placed.items() if place}
+        one = _One(contraction, call, label, destination, made, known)
         product = one.window() or one.product()
         if product is not None or not one.slid:
             return product
@@ -172,12 +173,12 @@ def _stored(label: str, accumulate: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
 
 @dataclass(frozen=True)
 class _One:
-    """A contraction of a call whose sums go one way, as cells of the dtype `made`."""
+    """A contraction of a call with one destination of its sums, as cells of the dtype `made`."""
 
     contraction: Contraction
     call: Call
     label: str
-    way: int
+    destination: int
     made: np.dtype[Any]
     placed: Mapping[str, Placed]
 
@@ -216,18 +217,18 @@ class _One:
         shape = shaped(walks, tuple(spot not in places[2].steps for spot in extents), widened)
         if shape is None or beside(shape) or (self.label == BYTES and shape.terms.extent > MAX_BYTE_TERMS):
             return None
-        told = {
+        values = {
             **members(shape, kinds, {"left": places[0].first, "right": places[1].first}),
             "elements": int(self.made != self.call.accumulate),
-            "finished": int(self.way == FINISHED),
+            "finished": int(self.destination == FINISHED),
         }
         if self.label == BYTES:
             sides = (("left", self.contraction.left), ("right", self.contraction.right))
-            told |= {f"{side}_signed": BYTE_TYPES[self.call.dtype(access)] for side, access in sides}
-            told |= {"elements": 0, "sums": BYTE_SUMS[self.made]}
+            values |= {f"{side}_signed": BYTE_TYPES[self.call.dtype(access)] for side, access in sides}
+            values |= {"elements": 0, "sums": BYTE_SUMS[self.made]}
         times = "".join(f"{walk.extent} x " for walk in shape.batches)
         sizes = f"{times}{shape.rows.extent} rows, {shape.columns.extent} columns, {shape.terms.extent} terms"
-        return self.made_by(found, "opwright_contraction *", told, f"a contraction for {found.isa.name}: {sizes}")
+        return self.made_by(found, "opwright_contraction *", values, f"a contraction for {found.isa.name}: {sizes}")
 
     def window(self) -> Product | None:
         """By the engine of convolutions, where operands and sums are related as theirs."""
@@ -244,24 +245,26 @@ class _One:
         if self.made != WIDEST and LABELS.get(self.made) != label:
             return None
         pieces: dict[str, Any] = {}
-        if self.way == FINISHED:
-            apart = _windows.cut(problem)
-            if apart is None:
+        if self.destination == FINISHED:
+            pieced = _windows.cut(problem)
+            if pieced is None:
                 return None
-            problem, pieces = apart
+            problem, pieces = pieced
         kinds, copies = self.kinds(label), {}
         for side in ("left", "right"):
-            well = _windows.lies_well(problem, side)
+            well = _windows.is_dense(problem, side)
             if kinds[side] != 1 or not well:
                 problem, copies[side] = _windows.without_gaps(problem, side, well)
-        found = engine(label, group) if self.way == FINISHED or _windows.lies_well(problem, "target") else None
+        found = engine(label, group) if self.destination == FINISHED or _windows.is_dense(problem, "target") else None
         if found is None:
             return None
-        told = {**_windows.told(problem, copies, kinds), "finished": int(self.way == FINISHED), **pieces}
+        values = _windows.members_of(problem, copies, kinds)
+        values |= {"finished": int(self.destination == FINISHED), **pieces}
         words = f"a contraction with windows for {found.isa.name}: {problem.words()}"
-        return self.made_by(found, "opwright_window *", told, words)
+        return self.made_by(found, "opwright_window *", values, words)
 
-    def made_by(self, found: Engine, kind: str, told: Mapping[str, Any], words: str) -> Product:
+    def made_by(self, found: Engine, kind: str, values: Mapping[str, Any], words: str) -> Product:
         """The product as an engine is told it."""
-        problem = found.library.ffi.new(kind, told)
-        return Product(found, problem, self.contraction.left.array, self.contraction.right.array, self.way, words)
+        problem = found.library.ffi.new(kind, values)
+        left, right = self.contraction.left.array, self.contraction.right.array
+        return Product(found, problem, left, right, self.destination, words)

@@ -22,14 +22,14 @@ from pathlib import Path
 
 from . import _private
 
-SAID_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are told
+WARNED_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are told
 TAKEN_OVER_AFTER = 60.0  # and until they wait no longer; each file that is compiled is such a sign
-KEPT = 90 * 24 * 3600  # seconds since an entry was used last
+EXPIRES_AFTER = 90 * 24 * 3600  # seconds since an entry was used last
 _POLL = 0.02  # seconds between looks at a lock
 _ENTRY = re.compile(r"\w+-[0-9a-f]{24}-[0-9a-f]{12}(\.lock|\.log)?")
 
 _given_up: set[str] = set()  # the builders that this process has waited for in vain
-_held: set[Path] = set()  # the locks that it holds
+_locked: set[Path] = set()  # the locks that it holds
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def turn(entry: Path, done: Callable[[], bool]) -> Iterator[None]:
             os.close(at)
             at = _lock_file(path)
         if mine:
-            _held.add(path)
+            _locked.add(path)
             with contextlib.suppress(OSError):
                 os.truncate(at, 0)
                 os.pwrite(at, f"process {os.getpid()} on {platform.node()}".encode(), 0)
@@ -50,7 +50,7 @@ def turn(entry: Path, done: Callable[[], bool]) -> Iterator[None]:
             yield
         finally:
             if mine:  # closing alone would not do: a child forked meanwhile has the file open too
-                _held.discard(path)
+                _locked.discard(path)
                 with contextlib.suppress(OSError):
                     fcntl.flock(at, fcntl.LOCK_UN)
     finally:
@@ -59,14 +59,14 @@ def turn(entry: Path, done: Callable[[], bool]) -> Iterator[None]:
 
 def alive() -> None:
     """Give those who wait for locks of this process a sign of life."""
-    for path in list(_held):
+    for path in list(_locked):
         with contextlib.suppress(OSError):
             os.utime(path, follow_symlinks=False)
 
 
 def _taken(at: int, entry: Path, done: Callable[[], bool]) -> bool:
     """Wait for the lock of an entry; False where whoever has it need not, or cannot, be waited for any longer."""
-    sign, heard, told = 0, 0.0, False
+    sign, heard, warned = 0, 0.0, False
     while not _private.take(at, fcntl.LOCK_EX):
         holder = os.pread(at, 200, 0).decode("utf-8", "replace") or "another process"
         if sign != (sign := os.fstat(at).st_mtime_ns):
@@ -76,8 +76,8 @@ def _taken(at: int, entry: Path, done: Callable[[], bool]) -> bool:
             _given_up.add(holder)
         if holder in _given_up or done():
             return False
-        if silent > SAID_AFTER and not told:
-            told = True
+        if silent > WARNED_AFTER and not warned:
+            warned = True
             warnings.warn(
                 f"waiting for {holder}, which builds {entry.name} in {entry.parent} and has made no progress for"
                 f" {silent:.0f} s; after {TAKEN_OVER_AFTER:.0f} s this process builds it itself",
@@ -158,7 +158,7 @@ def remove(entry: Path) -> None:
 
 def clear(folder: Path) -> None:
     """Clear away what builders that ended have left, and what nobody has used for so long."""
-    oldest = time.time() - KEPT
+    oldest = time.time() - EXPIRES_AFTER
     for item in list(os.scandir(folder)):
         path = Path(item.path)
         with contextlib.suppress(OSError):

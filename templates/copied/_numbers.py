@@ -100,7 +100,7 @@ def _converted(kind: type[Any], value: Any) -> Any:
     """`value` as a number of this kind; None where its own class fails to make one of it."""
     try:
         return kind(value)
-    except Exception:
+    except Exception:  # of whatever kind: the class is the caller's
         return None
 
 

@@ -103,7 +103,7 @@ SCHEDULES = (
 def chosen(candidates: Sequence[Candidate]) -> tuple[int, Schedule | None]:
     """The number of the letter to take, and the row that says so; none where a phase has no letters."""
     for row in SCHEDULES if candidates else ():
-        held = [number for number, candidate in enumerate(candidates) if row.holds(candidate)]
-        if held:
-            return max(held, key=lambda number: (candidates[number].lanes.terms, candidates[number].extent)), row
+        fitting = [number for number, candidate in enumerate(candidates) if row.holds(candidate)]
+        if fitting:
+            return max(fitting, key=lambda number: (candidates[number].lanes.terms, candidates[number].extent)), row
     return 0, None

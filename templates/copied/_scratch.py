@@ -26,18 +26,18 @@ def memory(size: int) -> Any:
     MemoryError where they cannot be had.
     """
     try:
-        kept = _own.memory
+        reserved = _own.memory
     except AttributeError:
-        kept = None
-    if kept is None or len(kept) < size:
+        reserved = None
+    if reserved is None or len(reserved) < size:
         if size <= KEPT:
             _own.memory = None  # the old one goes before the new one comes
-        kept = _aligned(size)
+        reserved = _aligned(size)
         if size <= KEPT:
-            _own.memory = kept
+            _own.memory = reserved
     if POISON is not None:
-        _ffi.buffer(kept)[:] = bytes([POISON]) * len(kept)
-    return kept
+        _ffi.buffer(reserved)[:] = bytes([POISON]) * len(reserved)
+    return reserved
 
 
 def _aligned(size: int) -> Any:

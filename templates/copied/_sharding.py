@@ -71,7 +71,7 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class SplitOption:
     """A split that a call allows: of a size, or of one of the sizes along several axes, so many values."""
 
     split: Split
@@ -90,13 +90,13 @@ class Way:
 class Part:
     """A part of a call: of each input its ranges, its attributes, and where its results belong.
 
-    `inputs` and `outputs` are ranges of the whole; `kept` are the ranges of a result that are used. `attributes` are
+    `inputs` and `outputs` are ranges of the whole; `used` are the ranges of a result that count. `attributes` are
     all that differ. `without` are inputs that it does not get. `share` is its weight in a mean.
     """
 
     inputs: dict[str, Ranges] = field(default_factory=dict)
     outputs: dict[str, Ranges] = field(default_factory=dict)
-    kept: dict[str, Ranges] = field(default_factory=dict)
+    used: dict[str, Ranges] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
     without: set[str] = field(default_factory=set)
@@ -130,75 +130,77 @@ def tables() -> dict[str, Table]:
     """The table of every operation of this package, by its function."""
     found = json.loads((Path(__file__).resolve().parent / "SHARDING.json").read_text(encoding="utf-8"))
     return {
-        function: Table(splits(said["splits"]), {name: Order(*order) for name, order in said["tensors"].items()})
-        for function, said in found.items()
+        function: Table(splits(entry["splits"]), {name: Order(*order) for name, order in entry["tensors"].items()})
+        for function, entry in found.items()
     }
 
 
-def ways(table: Sequence[Split], facts: Facts) -> list[Way]:
+def options(table: Sequence[Split], facts: Facts) -> list[SplitOption]:
     """The splits that a call allows."""
-    found: list[Way] = []
+    found: list[SplitOption] = []
     for split in table:
         known = {name: facts.attributes.get(name) for name in split.when} == dict(split.when)
-        placed = all(facts.arrangements.get(tensor, way) == way for tensor, way in split.arrangements.items())
+        placed = all(facts.arrangements.get(name, word) == word for name, word in split.arrangements.items())
         if split.kind == "whole" or not known or not placed or (split.rows and facts.row not in split.rows):
             continue
         sizes = facts.values[split.size]
         sizes = sizes if isinstance(sizes, tuple) else (sizes,)
         counted = "count" in split.attributes.values()  # one group leaves its channels to other letters
-        found += [Way(split, axis, len(sizes), size) for axis, size in enumerate(sizes) if size > 1 or not counted]
+        found += [
+            SplitOption(split, axis, len(sizes), size) for axis, size in enumerate(sizes) if size > 1 or not counted
+        ]
     return found
 
 
-def joins(cut: Sequence[Way], output: str) -> str | None:
-    """How an output is made of parts along several ways: `cells`, `same` or a reduction; None where it is not."""
-    found = {way.split.joins[output] for way in cut} - {"same"}
+def joins(cut: Sequence[SplitOption], output: str) -> str | None:
+    """How an output is made of parts along several options: `cells`, `same` or a reduction; None where it is not."""
+    found = {option.split.joins[output] for option in cut} - {"same"}
     shares = found - {"cells"}
     if len(shares) > 1:
         return None
     return next(iter(shares), "cells" if found else "same")
 
 
-def part(facts: Facts, cut: Mapping[Way, Range]) -> Part | None:
-    """What a part takes and gives that has a range of values along each way; no range is empty.
+def part(facts: Facts, cut: Mapping[SplitOption, Range]) -> Part | None:
+    """What a part takes and gives that has a range of values along each option; no range is empty.
 
     None where all its windows lie in the padding, and add nothing to a sum.
     """
     made = Part()
-    if any(_lost(facts, way, ranges) for way, ranges in cut.items()):
+    if any(_lost(facts, option, ranges) for option, ranges in cut.items()):
         return None
-    for way, (start, stop) in cut.items():
-        split = way.split
+    for option, (start, stop) in cut.items():
+        split = option.split
         if split.window is None:
-            _cells(facts, way, start, stop, made)
+            _cells(facts, option, start, stop, made)
         made.without |= set(split.once) if start else set()
         if "mean" in split.joins.values():
-            made.share *= (stop - start) / way.total
+            made.share *= (stop - start) / option.total
         for name, change in split.attributes.items():
             given = facts.attributes.get(name)
             if change == "count":
                 made.attributes[name] = stop - start
             elif given is not None and len(given) > 1:
                 made.attributes[name] = list(given)[start:stop]
-    for split in dict.fromkeys(way.split for way in cut if way.split.window):
-        _windows(facts, split, {way.axis: way for way in cut if way.split is split}, cut, made)
-    for way in cut:
-        for name, output in way.split.states.items():
+    for split in dict.fromkeys(option.split for option in cut if option.split.window):
+        _windows(facts, split, {option.axis: option for option in cut if option.split is split}, cut, made)
+    for option in cut:
+        for name, output in option.split.states.items():
             if output in made.shapes and facts.attributes.get(name) is not None:
                 made.attributes[name] = made.shapes[output]
     return made
 
 
-def _cells(facts: Facts, way: Way, start: int, stop: int, made: Part) -> None:
-    for tensor, axes in way.split.axes.items():
+def _cells(facts: Facts, option: SplitOption, start: int, stop: int, made: Part) -> None:
+    for tensor, axes in option.split.axes.items():
         for axis in axes if tensor in facts.shapes else ():
-            spot = way.spot(facts, tensor, axis)
+            spot = option.spot(facts, tensor, axis)
             if spot is None:
                 continue
             extent = _extent(facts, tensor, spot)
-            if extent == 1 and way.total != 1:  # stretched
+            if extent == 1 and option.total != 1:  # stretched
                 continue
-            each = extent // way.total if way.total else 1
+            each = extent // option.total if option.total else 1
             ranges = (start * each, stop * each)
             if tensor in facts.outputs:
                 _gives(facts, made, tensor, spot, ranges, ranges)
@@ -215,7 +217,7 @@ def _gives(facts: Facts, made: Part, tensor: str, spot: int, wanted: Range, comp
     """Of an output, a range of the whole, and the range that a part computes, in which it lies."""
     made.outputs.setdefault(tensor, {})[spot] = wanted
     if wanted != computed:
-        made.kept.setdefault(tensor, {})[spot] = (wanted[0] - computed[0], wanted[1] - computed[0])
+        made.used.setdefault(tensor, {})[spot] = (wanted[0] - computed[0], wanted[1] - computed[0])
     shape = made.shapes.setdefault(tensor, list(facts.shapes[tensor]))
     shape[spot] = computed[1] - computed[0]
 
@@ -265,17 +267,19 @@ def geometry(facts: Facts, window: Window, axis: int) -> Geometry:
     return Geometry(number(window.small), number(window.big), number(window.stride), reach, number(window.pad))
 
 
-def _lost(facts: Facts, way: Way, ranges: Range) -> bool:
+def _lost(facts: Facts, option: SplitOption, ranges: Range) -> bool:
     """Whether all windows of a share of a sum lie in the padding."""
-    window = way.split.window
-    if window is None or set(way.split.joins.values()) <= {*SHARED}:
+    window = option.split.window
+    if window is None or set(option.split.joins.values()) <= {*SHARED}:
         return False
-    found = geometry(facts, window, way.axis)
+    found = geometry(facts, window, option.axis)
     first, last = found.under(*ranges)
     return first >= found.big or last <= 0
 
 
-def _windows(facts: Facts, split: Split, own: Mapping[int, Way], cut: Mapping[Way, Range], made: Part) -> None:
+def _windows(
+    facts: Facts, split: Split, own: Mapping[int, SplitOption], cut: Mapping[SplitOption, Range], made: Part
+) -> None:
     """The windows of a part along every axis, with the padding that each has of its own."""
     window = split.window
     assert window is not None
@@ -285,11 +289,11 @@ def _windows(facts: Facts, split: Split, own: Mapping[int, Way], cut: Mapping[Wa
         found = geometry(facts, window, axis)
         windows, cells = (0, found.small), (0, found.big)
         if axis in own:
-            way = own[axis]
-            wanted = cut[way]
+            option = own[axis]
+            wanted = cut[option]
             windows = found.over(*wanted) if split.size == window.big else found.windows(*wanted)
             cells = _clipped(found, windows, split.size == window.big)
-            _sides(facts, way, wanted, {"small": windows, "big": cells}, made)
+            _sides(facts, option, wanted, {"small": windows, "big": cells}, made)
         first, last = found.under(*windows)
         padding[window.begin][axis] = max(0, cells[0] - first)
         padding[window.end][axis] = max(0, last - cells[1])
@@ -307,10 +311,10 @@ def _clipped(found: Geometry, windows: Range, scattered: bool) -> Range:
     return min(max(0, first), found.big), found.big if behind else max(0, min(last, found.big))
 
 
-def _sides(facts: Facts, way: Way, wanted: Range, sides: Mapping[str, Range], made: Part) -> None:
-    for tensor, axes in way.split.axes.items():
+def _sides(facts: Facts, option: SplitOption, wanted: Range, sides: Mapping[str, Range], made: Part) -> None:
+    for tensor, axes in option.split.axes.items():
         for axis, side in axes.items() if tensor in facts.shapes else ():
-            spot = way.spot(facts, tensor, axis)
+            spot = option.spot(facts, tensor, axis)
             if spot is None:
                 continue
             if tensor in facts.outputs:

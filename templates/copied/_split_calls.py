@@ -20,11 +20,11 @@ from ._sharding import Facts
 
 @dataclass(frozen=True)
 class Call:
-    """A legal call: its facts, the ways to split it, and the data types of the outputs that it has."""
+    """A legal call: its facts, the options to split it, and the data types of the outputs that it has."""
 
     operation: Any
     facts: Facts
-    ways: Sequence[_sharding.Way]
+    options: Sequence[_sharding.SplitOption]
     dtypes: Mapping[str, Any]
 
 
@@ -37,7 +37,7 @@ def understood(operation: Any, inputs: Sequence[Any], attributes: Sequence[Any])
         raise operation.refused(refusal) from None
     shapes = {info.name: _shape(value) for info, value in zip(operation.inputs, given) if value is not None}
     table = _sharding.tables()[operation.function]
-    said = dict(zip(operation.attributes, attributes))
+    by_name = dict(zip(operation.attributes, attributes))
     if hasattr(meant, "outputs"):
         names = tuple(name for name in operation.outputs if name not in meant.absent)
         shapes |= {name: meant.outputs[name].shape for name in names}
@@ -52,9 +52,9 @@ def understood(operation: Any, inputs: Sequence[Any], attributes: Sequence[Any])
             if name in table.tensors
         }
         arrangements = {name: operation.arrangements[name][at] for name, at in meant.arrangements.items()}
-    facts = Facts(meant.values, places, shapes, said, meant.row, arrangements, names)
+    facts = Facts(meant.values, places, shapes, by_name, meant.row, arrangements, names)
     row = operation.rows[meant.row][1]
-    return Call(operation, facts, _sharding.ways(table.splits, facts), {name: DTYPES[row[name]] for name in names})
+    return Call(operation, facts, _sharding.options(table.splits, facts), {name: DTYPES[row[name]] for name in names})
 
 
 def _shape(value: Any) -> Any:
@@ -74,12 +74,14 @@ def _places(tensor: _sharding.Order, words: Mapping[str, str], axes: int) -> dic
 
 def part_of(call: Call, part: _sharding.Part, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """The inputs of a part as far as they are no arrays to cut, and all its attributes: vectors state its shape."""
-    kept = []
+    own = []
     for info, value in zip(call.operation.inputs, inputs):
-        states = {output for way in call.ways for name, output in way.split.states.items() if name == info.name}
+        states = {
+            output for option in call.options for name, output in option.split.states.items() if name == info.name
+        }
         output = next((name for name in states if name in part.shapes), "")
         stated = info.states_shape and value is not None and output
-        kept.append(
+        own.append(
             None if info.name in part.without else np.asarray(part.shapes[output], np.int32) if stated else value
         )
-    return kept, {**call.facts.attributes, **part.attributes}
+    return own, {**call.facts.attributes, **part.attributes}

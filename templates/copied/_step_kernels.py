@@ -127,11 +127,11 @@ class StepKernels(Operation):
         ffi = library.ffi
         whole, places, lists = self.whole(resolution, arrays)
         itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
-        told = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
-        lanes = told.chosen_lanes()
+        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
+        lanes = layout.chosen_lanes()
         products = self.products(resolution, whole, places, arrays, lanes)
-        unstored = {self.contractions[n].target.array for n, product in products.items() if product.way}
-        values, memory_ = told.members(lanes, unstored)
+        unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
+        values, memory_ = layout.members(lanes, unstored)
         sizes = ffi.new(f"opwright_{self.function}_sizes *")
         for name, value in values.items():
             setattr(sizes, name, value)
@@ -173,7 +173,7 @@ class StepKernels(Operation):
             phases=len(self.phases),
             returned=tuple(n for n, name in enumerate(self.outputs) if name not in resolution.absent),
             in_place=self.replaceable(resolution),
-            schedules=tuple(told.schedules),
+            schedules=tuple(layout.schedules),
             products=tuple(products.values()),
             keeps=lists,
         )
@@ -222,9 +222,9 @@ class StepKernels(Operation):
                 found[number] = product
         return found
 
-    def told_products(self, plan: StepPlan) -> list[tuple[str, str]]:
+    def described_products(self, plan: StepPlan) -> list[tuple[str, str]]:
         """For `explain`: the phases that the engine of contractions computes, and how."""
-        return [(f"{one.left} * {one.right}", one.told()) for one in plan.products]
+        return [(f"{one.left} * {one.right}", one.described()) for one in plan.products]
 
     def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
         """The libraries of all dtype rows, and of the engine of contractions that their calls may need."""

@@ -196,18 +196,18 @@ def in_memory_order(extents: Sequence[int], along: Along) -> tuple[tuple[int, ..
 
 def merged(extents: Sequence[int], along: Along) -> tuple[tuple[int, ...], Along]:
     """Axes put together where every array goes through both as through one; those of extent 1 left out."""
-    kept: list[int] = []
+    found: list[int] = []
     steps: list[list[int]] = []  # per kept axis, the step of every array
     for axis, extent in enumerate(extents):
         if extent == 1:
             continue
         own = [strides[axis] for strides in along.values()]
-        if kept and all(outer == inner * extent for outer, inner in zip(steps[-1], own)):
-            kept[-1] *= extent
+        if found and all(outer == inner * extent for outer, inner in zip(steps[-1], own)):
+            found[-1] *= extent
             steps[-1] = own
         else:
-            kept.append(extent)
+            found.append(extent)
             steps.append(own)
-    if not kept:
-        kept, steps = [1], [[0] * len(along)]
-    return tuple(kept), {key: tuple(step[at] for step in steps) for at, key in enumerate(along)}
+    if not found:
+        found, steps = [1], [[0] * len(along)]
+    return tuple(found), {key: tuple(step[at] for step in steps) for at, key in enumerate(along)}

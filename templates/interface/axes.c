@@ -659,7 +659,7 @@ void opw_blocks(opw_context *x, const char *name, opwright_list value, const cha
     }
 }
 
-void opw_apart(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others)
+void opw_distinct_axes(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others)
 {
     for (int64_t at = 0; at < places.count && !x->refused; ++at) {
         for (int64_t spot = 0; spot < others.count; ++spot) {
@@ -781,7 +781,7 @@ void opw_fits(opw_context *x, const char *name, const opw_ints *shape, const opw
     }
 }
 
-opw_ints opw_joined(opw_context *x, const char *symbol, const opw_part *parts, int64_t count)
+opw_ints opw_broadcast_extent(opw_context *x, const char *symbol, const opw_part *parts, int64_t count)
 {
     opw_ints whole;
     whole.count = 0;
@@ -841,19 +841,19 @@ opw_ints opw_stated(opw_context *x, const char *name, opwright_list value, const
         return found;
     }
     const int64_t minimum = whole == NULL ? 0 : -1;
-    bool within = true, kept_by_axes = true;
+    bool within = true, within_axes = true;
     opw_int others = 1;
     int64_t open = -1, opens = 0;
     for (int64_t at = 0; at < value.count; ++at) {
         within = within && value.entries[at] >= minimum;
-        kept_by_axes = kept_by_axes && !(keeps && whole != NULL && at >= whole->count && value.entries[at] == 0);
+        within_axes = within_axes && !(keeps && whole != NULL && at >= whole->count && value.entries[at] == 0);
     }
     if (!within && opw_refuse(x, name, "-range", name)) {
         put_entries(&x->got, value);
         opw_put(&x->expected, "extents of at least ");
         opw_put_int(&x->expected, minimum);
     }
-    if (!kept_by_axes && opw_refuse(x, name, "-range", name)) {
+    if (!within_axes && opw_refuse(x, name, "-range", name)) {
         put_entries(&x->got, value);
         opw_put(&x->got, ", with a 0 behind the last axis of ");
         say(&x->got, run_of(whole), "no axes");
@@ -963,7 +963,7 @@ void opw_put_part(opw_context *x, opw_places *to, const opw_places *from, const 
 
 // Arrangements.
 
-static void begin_way(opw_choice *choice)
+static void begin_arrangement(opw_choice *choice)
 {
     choice->fits = choice->whole = true;
     choice->extents.count = choice->extents.used = 0;
@@ -974,12 +974,12 @@ void opw_choose(opw_choice *choice, opw_order order, const opw_axes *axes)
 {
     choice->axes = axes;
     choice->order = order;
-    choice->ways = 0;
+    choice->count = 0;
     choice->chosen = -1;
     choice->nearest = false;
     choice->expected.length = 0;
     choice->expected.letters[0] = 0;
-    begin_way(choice);
+    begin_arrangement(choice);
 }
 
 void opw_known(opw_context *x, opw_choice *choice, const char *axis, opw_extent extent)
@@ -1015,14 +1015,14 @@ static void put_expected(opw_choice *choice, const char *axis)
     say(&choice->expected, extent, "none that divides");
 }
 
-void opw_way(opw_context *x, opw_choice *choice, const char *way)
+void opw_arrangement(opw_context *x, opw_choice *choice, const char *name)
 {
     if (choice->fits && choice->chosen < 0) {
-        choice->chosen = choice->ways;
+        choice->chosen = choice->count;
     }
-    opw_put(&choice->expected, choice->ways > 0 ? "; or " : "");
-    if (way[0] != 0) {
-        opw_put(&choice->expected, way);
+    opw_put(&choice->expected, choice->count > 0 ? "; or " : "");
+    if (name[0] != 0) {
+        opw_put(&choice->expected, name);
         opw_put(&choice->expected, ": ");
     }
     for (opw_order axis = choice->order; *axis != NULL; ++axis) {
@@ -1038,8 +1038,8 @@ void opw_way(opw_context *x, opw_choice *choice, const char *way)
         }
         choice->near = opw_join_order(x, choice->order, &choice->extents);
     }
-    ++choice->ways;
-    begin_way(choice);
+    ++choice->count;
+    begin_arrangement(choice);
 }
 
 int64_t opw_chosen(opw_context *x, opw_choice *choice, const char *name, const char *argument)

@@ -168,7 +168,7 @@ extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf
 
 typedef struct opw_prepared {
     const opw_engine *engine; // NULL: loops compute it
-    int64_t way;
+    int64_t destination;
     opwright_contraction problem;
 } opw_prepared;
 

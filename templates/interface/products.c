@@ -347,7 +347,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     opw_prepared none, found;
     const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
     none.engine = NULL;
-    none.way = OPWRIGHT_STORED;
+    none.destination = OPWRIGHT_STORED;
     for (int n = 0; n < 3; ++n) { // letters that move an index together are left to loops
         for (const opw_pair *axis = read[n]->letters; axis->name != NULL; ++axis) {
             if (strchr(axis->value, '.') != NULL) {
@@ -376,10 +376,10 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                         (output->dtype == stored[0] || output->dtype == stored[1]);
     opw_pair letters[OPWRIGHT_ENTRIES];
     opw_accessed target = one->target;
-    found.way = direct ? OPWRIGHT_OUTPUT : one->finish[0] != NULL ? OPWRIGHT_FINISHED : OPWRIGHT_STORED;
+    found.destination = direct ? OPWRIGHT_OUTPUT : one->finish[0] != NULL ? OPWRIGHT_FINISHED : OPWRIGHT_STORED;
     if (direct) {
         target = one->output;
-    } else if (found.way == OPWRIGHT_FINISHED) {
+    } else if (found.destination == OPWRIGHT_FINISHED) {
         finished(one, lane, letters);
         target.letters = letters;
     }
@@ -415,7 +415,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     put_copied(&found.problem.left, &made, LEFT, kind_of(left_dtype, label));
     put_copied(&found.problem.right, &made, RIGHT, kind_of(right_dtype, label));
     found.problem.elements = label != BYTES && sums != accumulate;
-    found.problem.finished = found.way == OPWRIGHT_FINISHED;
+    found.problem.finished = found.destination == OPWRIGHT_FINISHED;
     if (label == BYTES) {
         found.problem.left_signed = left_dtype == OPWRIGHT_S8;
         found.problem.right_signed = right_dtype == OPWRIGHT_S8;

@@ -285,7 +285,7 @@ opw_int opw_position(opw_context *x, const char *name, opw_int value, const char
 opw_ints opw_positions(opw_context *x, const char *name, opwright_list value, const char *tensor,
                                  opw_int axes);
 opw_int opw_before(opw_context *x, const char *name, opw_int place, opw_int fixed);
-void opw_apart(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others);
+void opw_distinct_axes(opw_context *x, const char *name, opw_ints places, const char *other, opw_ints others);
 void opw_agrees(opw_context *x, const char *name, opw_int place, opw_int expected);
 opw_int opw_rest(opw_context *x, const char *name, const opw_seen *tensor, opw_int fixed);
 opw_int opw_present(const opw_seen *tensor, opw_int fixed);
@@ -293,7 +293,7 @@ void opw_ordered(opw_context *x, const char *name, opwright_list value, const ch
                       opw_places *places);
 void opw_fits(opw_context *x, const char *name, const opw_ints *shape, const opw_axes *found,
                    const opw_axes *known);
-opw_ints opw_joined(opw_context *x, const char *symbol, const opw_part *parts, int64_t count);
+opw_ints opw_broadcast_extent(opw_context *x, const char *symbol, const opw_part *parts, int64_t count);
 opw_ints opw_stated(opw_context *x, const char *name, opwright_list value, const opw_ints *whole,
                               bool keeps);
 opw_ints opw_stretched(opw_extent whole, const opw_part *parts, int64_t count);
@@ -303,14 +303,14 @@ void opw_put_part(opw_context *x, opw_places *to, const opw_places *from, const 
                        const opw_ints *marks, int64_t number, const char *part);
 void opw_put_axis(opw_context *x, opw_places *to, const opw_places *from, const char *axis);
 
-// Which arrangement a tensor has: begun, then for each way its extents, then chosen.
+// Which arrangement a tensor has: begun, then for each arrangement its extents, then chosen.
 typedef struct opw_choice {
     const opw_axes *axes;
     opw_order order;
-    int64_t ways, chosen;
-    bool fits, whole;       // of the current way: whether its extents agree so far, and whether all of them are numbers
+    int64_t count, chosen;
+    bool fits, whole;       // of the current arrangement: whether its extents agree so far, whether all are numbers
     bool nearest;
-    opw_axes extents;  // expected by the current way
+    opw_axes extents;  // expected by the current arrangement
     const char *unknown[OPWRIGHT_PLACED], *unknown_axis[OPWRIGHT_PLACED];
     int64_t unknowns;
     opw_text expected;
@@ -320,7 +320,7 @@ typedef struct opw_choice {
 void opw_choose(opw_choice *choice, opw_order order, const opw_axes *axes);
 void opw_known(opw_context *x, opw_choice *choice, const char *axis, opw_extent extent);
 void opw_unknown(opw_choice *choice, const char *axis, const char *written);
-void opw_way(opw_context *x, opw_choice *choice, const char *way);
+void opw_arrangement(opw_context *x, opw_choice *choice, const char *name);
 int64_t opw_chosen(opw_context *x, opw_choice *choice, const char *name, const char *argument);
 
 // Sizes.

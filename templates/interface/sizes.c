@@ -123,25 +123,25 @@ static bool through(const run *made, int64_t outer, int64_t inner)
 
 static void merge(run *made)
 {
-    int64_t kept = 0;
+    int64_t axes = 0;
     for (int64_t axis = 0; axis < made->count; ++axis) {
         if (made->extents[axis] == 1) {
             continue;
         }
-        const bool joins = kept > 0 && through(made, kept - 1, axis);
-        const int64_t to = joins ? kept - 1 : kept++;
+        const bool joins = axes > 0 && through(made, axes - 1, axis);
+        const int64_t to = joins ? axes - 1 : axes++;
         made->extents[to] = joins ? made->extents[to] * made->extents[axis] : made->extents[axis];
         for (int64_t n = 0; n < made->arrays; ++n) {
             made->along[n].strides[to] = made->along[n].strides[axis];
         }
     }
-    if (kept == 0) {
-        kept = made->extents[0] = 1;
+    if (axes == 0) {
+        axes = made->extents[0] = 1;
         for (int64_t n = 0; n < made->arrays; ++n) {
             made->along[n].strides[0] = 0;
         }
     }
-    made->count = kept;
+    made->count = axes;
 }
 
 static void find_run(planner *t, const char *symbol, bool counted)
@@ -361,7 +361,7 @@ static bool unstored(const opw_operation *op, const opw_plan *plan, const char *
     bool found = false;
     for (int64_t n = 0; n < plan->product_count; ++n) {
         const opw_prepared *const product = &plan->products[n];
-        const bool stored = product->engine == NULL || product->way == OPWRIGHT_STORED;
+        const bool stored = product->engine == NULL || product->destination == OPWRIGHT_STORED;
         found = found || (!stored && strcmp(op->products[n].target.array, name) == 0);
     }
     return found;
@@ -424,7 +424,7 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
         if (one->engine != NULL) {
             products[n].run = one->engine->run;
             products[n].problem = &one->problem;
-            products[n].way = one->way;
+            products[n].destination = one->destination;
             products[n].shared = plan->shared;
             products[n].task = plan->task;
         }

@@ -103,8 +103,8 @@ UNREAD = re.compile(r"<!--.*?-->|^```\w*$|\]\([^)]*\)", re.MULTILINE | re.DOTALL
 
 def cells(text: str) -> Iterator[Alteration]:
     """Any word of a reference page: every one counts."""
-    kept = UNREAD.sub(lambda found: "-" * len(found[0]), text)
-    for found in re.finditer(r"[A-Za-z0-9]+", kept):
+    masked = UNREAD.sub(lambda found: "-" * len(found[0]), text)
+    for found in re.finditer(r"[A-Za-z0-9]+", masked):
         yield Alteration(f"{found[0]!r} at {found.start()}", text[: found.start()] + "other" + text[found.end() :])
 
 

@@ -126,9 +126,11 @@ def test_the_libraries_arrangement_on_a_page_leaves_nothing_to_rule() -> None:
 def test_a_nameless_row_that_is_missing_does_not_shift_the_others(lost: int) -> None:
     head, *rows = text_of("scraped.txt").partition("Execution arguments")[0].split("\n       |\n")
     start, first = head.rsplit("|---|\n", 1)
-    kept = [row for n, row in enumerate([first, *rows]) if n != lost]
+    remaining = [row for n, row in enumerate([first, *rows]) if n != lost]
     rest = text_of("scraped.txt").partition("Execution arguments")[2]
-    text = start + "|---|\n" + "\n       |\n".join(kept) + ("" if lost < 8 else "\n") + "Execution arguments" + rest
+    text = (
+        start + "|---|\n" + "\n       |\n".join(remaining) + ("" if lost < 8 else "\n") + "Execution arguments" + rest
+    )
     findings = audited(text)
     missing = f"attributes.{TRANSPOSED[lost]}"
     assert missing in told(findings, "contradiction", "silent")

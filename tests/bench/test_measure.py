@@ -86,7 +86,7 @@ def test_the_list_names_rows_and_measures_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--filter", "no_such_row"), "no row's key holds"),
         (("--candidates", "mine"), "there is no candidate 'mine'; there are ours, onednn, torch"),
@@ -94,17 +94,17 @@ def test_the_list_names_rows_and_measures_none(tmp_path: Path) -> None:
         (("--report",), "there are no results"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_measured_is_refused(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     answer = bench(tmp_path, "--candidates", "ours", *options)
     assert answer.returncode == 2
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
 @pytest.mark.parametrize("op", SOLVES)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("layout", ["NXC", "NCX"])
 @pytest.mark.parametrize("candidate", ["ours", "torch", "onednn"])
-def test_every_way_of_every_candidate_gives_the_exact_result(
+def test_every_mode_of_every_candidate_gives_the_exact_result(
     tmp_path: Path, workers: Processes, op: str, dtype: str, layout: str, candidate: str
 ) -> None:
     if not torch_peer.available():
@@ -118,40 +118,40 @@ def test_every_way_of_every_candidate_gives_the_exact_result(
         reference = references.path(row)
         assert reference is not None
         worker = workers[candidate, 1]
-        for way in worker.ask("open", row):
+        for mode in worker.ask("open", row):
             try:
-                worker.ask("describe", way, limit=measure.BUILD_LIMIT)
-                assert worker.ask("check", way, reference)[1] == 0, (row.key, way)
+                worker.ask("describe", mode, limit=measure.BUILD_LIMIT)
+                assert worker.ask("check", mode, reference)[1] == 0, (row.key, mode)
                 tried += 1
             except Died:
                 raise
             except Refused:
-                assert candidate == "onednn", (row.key, way)
+                assert candidate == "onednn", (row.key, mode)
     assert tried >= len(TINY)
 
 
 class Invented(Processes):
-    """Workers that answer from a table: a way's seconds, "wrong" or what is raised."""
+    """Workers that answer from a table: a mode's seconds, "wrong" or what is raised."""
 
-    def __init__(self, ways: dict[str, float | str | Exception]) -> None:
-        self.ways = ways
+    def __init__(self, modes: dict[str, float | str | Exception]) -> None:
+        self.modes = modes
 
     def __missing__(self, key: tuple[str, int]) -> Process:
-        answers = self.ways
+        answers = self.modes
 
         class Answering(Process):
             def ask(self, method: str, *arguments: object, limit: float = 0) -> object:
                 if method in ("open", "close"):
                     return list(answers)
-                said = answers[str(arguments[0])]
-                if isinstance(said, Exception):
-                    raise said
+                planned = answers[str(arguments[0])]
+                if isinstance(planned, Exception):
+                    raise planned
                 if method == "describe":
-                    return "ref:any" if said == "ref" else ""
+                    return "ref:any" if planned == "ref" else ""
                 if method == "check":
-                    assert said != "ref", "reference code was run"
-                    return (0.0, 3) if said == "wrong" else (float(said), 0)
-                return [float(said)] * 3, 0.0
+                    assert planned != "ref", "reference code was run"
+                    return (0.0, 3) if planned == "wrong" else (float(planned), 0)
+                return [float(planned)] * 3, 0.0
 
         made = self[key] = Answering(*key)
         return made
@@ -163,17 +163,17 @@ def record(workers: Processes, tmp_path: Path) -> dict:
     return measure.measure(row, ["onednn"], workers, references)["candidates"]["onednn"]
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **ways: float | str | Exception) -> dict:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **modes: float | str | Exception) -> dict:
     monkeypatch.setattr(measure, "SETTLE", 0)
-    return record(Invented(ways), tmp_path)
+    return record(Invented(modes), tmp_path)
 
 
-def test_the_best_right_way_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ways = {"a": 0.5, "b": 0.2, "fast": "wrong", "dead": Died("its process ended"), "slow": "ref", "no": Refused("no")}
-    found = measured(monkeypatch, tmp_path, **ways)
-    assert (found["way"], found["seconds"]) == ("b", 0.2)
+def test_the_fastest_correct_mode_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    modes = {"a": 0.5, "b": 0.2, "fast": "wrong", "dead": Died("its process ended"), "slow": "ref", "no": Refused("no")}
+    found = measured(monkeypatch, tmp_path, **modes)
+    assert (found["mode"], found["seconds"]) == ("b", 0.2)
     assert found["rounds"] == [0.2] * measure.ENOUGH
-    assert found["ways"] == {
+    assert found["modes"] == {
         "a": 0.5, "b": 0.2, "fast": "wrong in 3 cells", "dead": "its process ended", "slow": "not called: ref:any", "no": "no",
     }  # fmt: skip
 
@@ -245,7 +245,7 @@ def test_threads_that_share_a_cpu_wait_for_it() -> None:
     assert missed > 0.5
 
 
-def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_mode_that_is_far_behind_is_not_called_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
     workers = Invented({"best": 0.01, "near": 0.011, "far": 0.3})
     answer = workers["onednn", 1].ask
@@ -258,7 +258,7 @@ def test_a_way_that_is_far_behind_is_not_called_again(monkeypatch: pytest.Monkey
     monkeypatch.setattr(workers["onednn", 1], "ask", counted)
     monkeypatch.setattr(measure, "SETTLE", 0)
     found = record(workers, tmp_path)
-    assert found["ways"]["far"] == 0.3
+    assert found["modes"]["far"] == 0.3
     assert set(calls) == {"best", "near"}
 
 

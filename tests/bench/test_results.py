@@ -21,9 +21,9 @@ def record(row: Row, ours: float | None, onednn: float | None, torch: float | No
     """A row in which candidates took so many seconds, or refused."""
     times = {"ours": ours, "onednn": onednn, "torch": torch}
     entries = {
-        name: {"ways": {}, "refused": "no such thing"}
+        name: {"modes": {}, "refused": "no such thing"}
         if seconds is None
-        else {"ways": {}, "way": "w", "seconds": seconds}
+        else {"modes": {}, "mode": "w", "seconds": seconds}
         for name, seconds in times.items()
     }
     return {"key": row.key, "checked": True, "candidates": entries, "kernels": "k"}
@@ -156,7 +156,7 @@ def stored() -> Results:
         "call": {"2": {"ours": 3e-6, "onednn": 3.4e-5}},
     }
     wrong = record(RGB, 0.01, 0.03)
-    wrong["candidates"]["onednn"] = {"ways": {"graph": "wrong in 7 cells"}, "wrong": "wrong in 7 cells"}
+    wrong["candidates"]["onednn"] = {"modes": {"graph": "wrong in 7 cells"}, "wrong": "wrong in 7 cells"}
     return found(record(F32, 0.01, 0.02, 0.03), record(HEAVY, 0.01, 0.005), wrong, **machine)
 
 

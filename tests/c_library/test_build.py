@@ -62,9 +62,9 @@ def test_a_c_and_a_cpp_program_link_by_cmake(installed: Path, tmp_path: Path) ->
     needs("g++")
     run("cmake", "-S", EXAMPLES, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={installed}")
     run("cmake", "--build", tmp_path)
-    said = run(tmp_path / "log_softmax_c")
-    assert said.startswith(ROWS)
-    assert REFUSED.fullmatch(said[len(ROWS) :])
+    printed = run(tmp_path / "log_softmax_c")
+    assert printed.startswith(ROWS)
+    assert REFUSED.fullmatch(printed[len(ROWS) :])
     assert run(tmp_path / "log_softmax_cpp") == "-1.3863 -0.4402\n"
 
 

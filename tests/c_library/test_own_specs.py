@@ -27,9 +27,9 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
     spec.mkdir()
     for name in NAMES:
         (spec / f"{name}.yaml").write_text((FORMULAS / f"{name}.yaml").read_text())
-    said = ["--spec", str(spec), "--output", str(package)]
-    assert cli.main(["generate", *said]) == 0
-    assert cli.main(["export", str(source), "--c", *said]) == 0
+    arguments = ["--spec", str(spec), "--output", str(package)]
+    assert cli.main(["generate", *arguments]) == 0
+    assert cli.main(["export", str(source), "--c", *arguments]) == 0
     run("cmake", "-S", source, "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=portable", CC="gcc")
     run("cmake", "--build", tmp_path / "build", "-j2")
     library = load(spec, tmp_path)

@@ -115,14 +115,14 @@ def relu(rules: CLibrary, **members: Any) -> tuple[CCall, np.ndarray]:
     """A call of ReLU whose input is changed before it is made."""
     array, result = np.ones((2, 3), np.float32), np.full((2, 3), 7, np.float32)
     call = rules.call("relu", [array], {}, [result])
-    given = next(kept for kept in call.keeps if isinstance(kept, Tensor))
+    given = next(tensor for tensor in call.keeps if isinstance(tensor, Tensor))
     for name, value in members.items():
         setattr(given, name, value)
     return call, result
 
 
 @pytest.mark.parametrize(
-    ("members", "rule", "said"),
+    ("members", "rule", "message"),
     [
         ({"dtype": 99}, "src-kind", "unknown data type"),
         ({"dtype": 0}, "src-kind", "unknown data type"),
@@ -136,7 +136,7 @@ def relu(rules: CLibrary, **members: Any) -> tuple[CCall, np.ndarray]:
     ],
 )
 def test_tensors_that_are_none_are_refused_and_nothing_is_written(
-    members: dict[str, Any], rule: str, said: str, rules: CLibrary
+    members: dict[str, Any], rule: str, message: str, rules: CLibrary
 ) -> None:
     extents = (c.c_int64 * 2)(*(members.get("shape") or (2, 3)))
     if members.get("shape"):
@@ -145,7 +145,7 @@ def test_tensors_that_are_none_are_refused_and_nothing_is_written(
     with pytest.raises(Refused, match=r"relu: rule .*; see ") as refused:
         rules.run("relu", call, Run(64, 2**40, None, 1))
     assert refused.value.rule == rule
-    assert said in refused.value.message.replace("\\", "")
+    assert message in refused.value.message.replace("\\", "")
     assert (result == 7).all()
 
 

@@ -74,8 +74,8 @@ def test_a_dump_of_one_operation_is_executed_and_equals_the_interpreter(run: Run
 
 
 def tensor(number: int, dtype: str, shape: list[int], stride: list[int]) -> dict[str, Any]:
-    said = {"shape": shape, "stride": stride, "layout_type": "strided", "property_type": "undef"}
-    return {"id": number, "dtype": dtype, **said}
+    logical = {"shape": shape, "stride": stride, "layout_type": "strided", "property_type": "undef"}
+    return {"id": number, "dtype": dtype, **logical}
 
 
 @pytest.mark.parametrize("dtype", ["s4", "u4"])

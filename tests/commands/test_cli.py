@@ -87,8 +87,8 @@ def test_explain_prints_how_an_operation_may_be_split(opwright: Command) -> None
     code, out, _ = opwright("explain", "Convolution", "--sharding")
     assert code == 0
     assert "g: groups: cuts src along C" in " ".join(out.split())
-    code, told, _ = opwright("explain", "convolution", "--sharding", "--json")
-    assert [row["letter"] for row in json.loads(told) if row["kind"] == "whole"] == ["k"]
+    code, printed, _ = opwright("explain", "convolution", "--sharding", "--json")
+    assert [row["letter"] for row in json.loads(printed) if row["kind"] == "whole"] == ["k"]
     assert opwright("explain", "Convolutio", "--sharding")[0] != 0
 
 
@@ -96,8 +96,8 @@ def test_explain_prints_the_table_of_schedules(opwright: Command) -> None:
     code, out, _ = opwright("explain", "--schedules")
     assert code == 0
     assert "block: where tasks have the letter for themselves" in out
-    code, told, _ = opwright("explain", "--schedules", "--json")
-    assert [row["name"] for row in json.loads(told)][-1] == "rest"
+    code, printed, _ = opwright("explain", "--schedules", "--json")
+    assert [row["name"] for row in json.loads(printed)][-1] == "rest"
     assert opwright("explain")[0] == 2
 
 
@@ -165,10 +165,10 @@ def test_an_exported_package_runs_under_its_new_name_without_the_tool(opwright: 
     assert out.startswith(f"{tmp_path / 'kernels'}: import kernels")
     program = "import kernels, sys; print(len(kernels.variants()), 'opwright' in sys.modules)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert re.fullmatch(r"\d+ False\n", told.stdout)
+    assert re.fullmatch(r"\d+ False\n", printed.stdout)
 
 
 def test_export_overwrites_nothing_and_takes_only_names_that_can_be_imported(opwright: Command, tmp_path: Path) -> None:

@@ -38,6 +38,6 @@ def test_a_package_that_errs_from_its_spec_on_a_witness_exits_6(
     assert old in SPEC
     base, head = side(tmp_path / "base", SPEC), side(tmp_path / "head", SPEC.replace(old, new))
     code = cli.main(["diff", str(base), str(head), "--templates", str(templates)])
-    said = capsys.readouterr().out
-    assert code == (6 if broken else 1), said
-    assert ("AN ERROR OF OPWRIGHT" in said) == broken
+    printed = capsys.readouterr().out
+    assert code == (6 if broken else 1), printed
+    assert ("AN ERROR OF OPWRIGHT" in printed) == broken

@@ -92,10 +92,10 @@ def test_a_derived_gradient_that_no_longer_follows_is_refused(
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     assert cli.main(["generate", "--spec", str(folder), "--output", str(folder.parent / "made")]) == 3
-    said = capsys.readouterr().err
-    assert "soft_max_backward.yaml:" in said
-    assert "gradient-derived" in said
-    assert "opwright gradient SoftMax" in said
+    printed = capsys.readouterr().err
+    assert "soft_max_backward.yaml:" in printed
+    assert "gradient-derived" in printed
+    assert "opwright gradient SoftMax" in printed
 
 
 def test_prose_of_a_derived_gradient_is_a_persons_own(folder: Path) -> None:
@@ -156,13 +156,13 @@ def test_every_gradient_that_a_shipped_spec_claims_is_one(capsys: pytest.Capture
 
 
 def test_explain_says_which_operation_is_the_gradient_or_why_there_is_none() -> None:
-    said = {
+    reasons = {
         "SoftMax": "SoftMaxBackward",
         "Exp": "derived by: opwright gradient Exp",
         "Round": "none follows: its outputs change with its inputs only at jumps",
         "Convolution": "ConvolutionBackwardData, ConvolutionBackwardWeights",
     }
-    for name, expected in said.items():
+    for name, expected in reasons.items():
         assert gradient_of(find(), name).startswith(expected)
 
 

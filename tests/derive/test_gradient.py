@@ -29,8 +29,8 @@ def loaded(text: str) -> Op:
 
 def steps(text: str) -> list[str]:
     """The lines of a spec's steps."""
-    said = text[text.index("  steps:\n") + len("  steps:\n") : text.index("relations:")]
-    return [line.strip().removeprefix("- ") for line in said.splitlines()]
+    lines = text[text.index("  steps:\n") + len("  steps:\n") : text.index("relations:")]
+    return [line.strip().removeprefix("- ") for line in lines.splitlines()]
 
 
 READS: tuple[tuple[str, list[str]], ...] = (

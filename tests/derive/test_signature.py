@@ -103,6 +103,8 @@ def test_a_tensor_cannot_bear_the_name_of_a_parameter_of_kernels(name: str):
 def test_the_kernels_of_a_call_are_looked_up_by_what_it_resolves_to():
     src, weights = package.TensorSpec((1, 4, 9), "float32"), package.TensorSpec((4, 1, 3), "float32")
     lists = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
-    told = package.explain("Convolution", src, weights, **lists, groups=4, data_format="NCX", weights_format="OIX")
-    assert told.variant.name in NAMES
-    assert (told.variant.group_class, told.variant.dtype) == ("depthwise", "f32")
+    explanation = package.explain(
+        "Convolution", src, weights, **lists, groups=4, data_format="NCX", weights_format="OIX"
+    )
+    assert explanation.variant.name in NAMES
+    assert (explanation.variant.group_class, explanation.variant.dtype) == ("depthwise", "f32")

@@ -113,10 +113,10 @@ def test_equal_nodes_are_one_object_however_their_parts_are_given():
 
 
 def test_nodes_that_nobody_holds_are_freed():
-    held = Call("nobody_else_calls_this", (Name("nor_names_this_"),))
-    freed = weakref.ref(held), weakref.ref(held.arguments[0])
-    assert nodes.names(held) == {"nor_names_this_"}
-    del held
+    node = Call("nobody_else_calls_this", (Name("nor_names_this_"),))
+    freed = weakref.ref(node), weakref.ref(node.arguments[0])
+    assert nodes.names(node) == {"nor_names_this_"}
+    del node
     gc.collect()
     assert [one() for one in freed] == [None, None]
 

@@ -148,8 +148,8 @@ def external(folder: Path, location: str) -> Path:
     data = tensor.raw_data
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    for key, said in (("location", location), ("offset", "0"), ("length", str(len(data)))):
-        tensor.external_data.add(key=key, value=said)
+    for key, value in (("location", location), ("offset", "0"), ("length", str(len(data)))):
+        tensor.external_data.add(key=key, value=value)
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     (folder / "w.bin").write_bytes(data)
     return folder / "m.onnx"
@@ -185,14 +185,14 @@ def test_the_command_runs_a_model_checks_it_and_saves_its_outputs(
     np.save(tmp_path / "x.npy", x)
     options = ["--input", str(tmp_path / "x.npy"), "--check", "--save", str(tmp_path / "y.npz")]
     assert cli.main(["run", str(path), *options]) == 0
-    said = capsys.readouterr().out
-    assert "Flatten" in said
-    assert "y agrees with ONNX's reference" in said
+    printed = capsys.readouterr().out
+    assert "Flatten" in printed
+    assert "y agrees with ONNX's reference" in printed
     with np.load(tmp_path / "y.npz") as saved:
         assert near(saved["y"], ReferenceEvaluator(onnx.load(path)).run(None, {"x": x})[0])
     assert cli.main(["run", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [node["function"] for node in told["nodes"]].count("") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [node["function"] for node in report["nodes"]].count("") == 1
     for arguments in (["--input", "z=" + str(tmp_path / "x.npy")], ["--data", "x.npz"], ["--input", str(path)]):
         assert cli.main(["run", str(path), *arguments]) == 2
         assert "opwright run: " in capsys.readouterr().err

@@ -28,6 +28,6 @@ def test_shards_train_and_give_what_one_call_gives_and_move_only_what_the_table_
         timeout=240,
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
-    said = Counter(ran.stdout.splitlines())
+    lines = Counter(ran.stdout.splitlines())
     rows = "2 processes, (1, 8, 32, 48) of (1, 8, 64, 48) here"
-    assert said == {"placements": 2, "parts": 6, "gradients": 6, "joins": 4, "trained": 2, rows: 1}
+    assert lines == {"placements": 2, "parts": 6, "gradients": 6, "joins": 4, "trained": 2, rows: 1}

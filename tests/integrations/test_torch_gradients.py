@@ -75,9 +75,9 @@ def slope(
 def test_the_gradient_of_an_operator_is_what_differences_of_the_interpreter_say(op: Op, operators: Any) -> None:
     random, compared = rng("gradient", op.op), 0
     operator = getattr(operators, op.function)
-    told = {a.name for a in op.attributes if a.dtype_of}
+    dtype_attributes = {a.name for a in op.attributes if a.dtype_of}
     for inputs, attributes in legal(op, random, 60):
-        said = {name: value for name, value in attributes.items() if name not in told}
+        keywords = {name: value for name, value in attributes.items() if name not in dtype_attributes}
         arrays = {
             tensor.name: np.asarray(np.abs(random.normal(size=array.shape)) + 0.3)
             if array.dtype == np.float32
@@ -93,7 +93,7 @@ def test_the_gradient_of_an_operator_is_what_differences_of_the_interpreter_say(
         for name in asked:
             tensors[name].requires_grad_()
         try:
-            found = operator(*(tensors.get(tensor.name) for tensor in op.inputs), **said)
+            found = operator(*(tensors.get(tensor.name) for tensor in op.inputs), **keywords)
         except ok.SpecError as error:  # a call without an output from which the gradient is computed
             assert error.rule.endswith("-gradient")
             continue
@@ -108,7 +108,7 @@ def test_the_gradient_of_an_operator_is_what_differences_of_the_interpreter_say(
         scale = 1 + sum(
             float(np.abs(grad.numpy() * along[name]).sum()) for name, grad in zip(asked, grads, strict=True)
         )
-        assert abs(ours - slope(op, arrays, along, seeds, said)) <= 2e-4 * scale
+        assert abs(ours - slope(op, arrays, along, seeds, keywords)) <= 2e-4 * scale
         compared += 1
         if compared == COMPARED:
             return
@@ -192,7 +192,7 @@ def test_gradients_of_gradients_of_convolutions_are_those_of_pytorch(operators: 
     results = []
     for made in (found, wanted):
         first = torch.autograd.grad(made, given, seed, create_graph=True)
-        total = sum((one * one * way).sum() for one, way in zip(first, along, strict=True))
+        total = sum((one * one * direction).sum() for one, direction in zip(first, along, strict=True))
         results.append(torch.autograd.grad(total, [*given, seed]))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))

@@ -207,7 +207,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 def test_the_calls_are_those_of_all_operators_that_specs_name() -> None:
-    named = {said.name for operation in ok._OPERATIONS.values() for said in operation.torch}
+    named = {aten.name for operation in ok._OPERATIONS.values() for aten in operation.torch}
     assert named == set(CALLS)
 
 

@@ -245,6 +245,6 @@ def test_a_last_extent_of_one_is_what_the_window_sees(fast: tuple[Library, Modul
 
 def test_a_normal_form_whose_weights_leave_cells_unwritten_is_found_out() -> None:
     text = _texts({"Gap": FAST["LineWeights"].replace("{O: OC, I: IC, X: K}", "{O: 2 * OC, I: IC, X: K}")})
-    said = prove.agrees(load_texts(text).op("Gap"))
-    assert said is not None
-    assert "nan" in said
+    difference = prove.agrees(load_texts(text).op("Gap"))
+    assert difference is not None
+    assert "nan" in difference

@@ -54,8 +54,8 @@ def of_bytes(one: Drawn) -> str:
     rows = ""
     for left, right, sums, made in ROWS:
         types = [left, right, *[{"s64": "s32"}.get(sums, sums)] * len(one.others)]
-        said = ", ".join(f"{name}: {dtype}" for name, dtype in zip(names, types, strict=True))
-        rows += f"  - {{{said}, out_0: {made}, accumulate: {sums}}}\n"
+        dtypes = ", ".join(f"{name}: {dtype}" for name, dtype in zip(names, types, strict=True))
+        rows += f"  - {{{dtypes}, out_0: {made}, accumulate: {sums}}}\n"
     text = one.text.replace("values: [f32, bf16, f16]", "values: [s32, f32]")
     return re.sub(r"dtypes:\n(  - .*\n)+", f"dtypes:\n{rows}", text)
 
@@ -125,10 +125,10 @@ def test_extreme_bytes_of_any_depth_add_up_exactly(made: Made, capped: str, shap
 def test_scales_and_saturation_need_no_memory_for_the_sums(made: Made, capped: str) -> None:
     kernels = made[1]
     shapes = [((4096, 64), "uint8"), ((64, 512), "int8"), ((4096,), "float32"), ((512,), "float32")]
-    told = kernels.explain("quantised", *(kernels.TensorSpec(*shape) for shape in shapes), threads=1)
+    explanation = kernels.explain("quantised", *(kernels.TensorSpec(*shape) for shape in shapes), threads=1)
     if capped == "portable":  # whose kernels are loops
-        assert "a contraction" not in str(told)
+        assert "a contraction" not in str(explanation)
         return
-    assert f"a contraction for {capped}" in str(told)
-    assert "finished before they are stored" in str(told)
-    assert told.scratch_bytes < 512 * 512 * 4
+    assert f"a contraction for {capped}" in str(explanation)
+    assert "finished before they are stored" in str(explanation)
+    assert explanation.scratch_bytes < 512 * 512 * 4

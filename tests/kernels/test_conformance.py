@@ -170,7 +170,7 @@ def test_an_infinite_weight_at_a_tap_in_the_padding_does_not_reach_the_result() 
 @every_dtype
 @every_op
 def test_inf_and_nan_reach_exactly_the_cells_that_their_taps_reach(op: str, dtype: str) -> None:
-    random, kept, spoiled = rng("inf", op, dtype), 0, 0
+    random, unchanged, spoiled = rng("inf", op, dtype), 0, 0
     for _ in range(60):
         call = random_call(random, op, dtype)
         for array in call.inputs[:2]:
@@ -181,8 +181,8 @@ def test_inf_and_nan_reach_exactly_the_cells_that_their_taps_reach(op: str, dtyp
         answer = run(call)
         assert same(answer, rulings.compute(call)), describe(call)
         finite = np.isfinite(answer.astype(np.float32))
-        kept, spoiled = kept + finite.sum(), spoiled + (~finite).sum()
-    assert kept > 0 < spoiled
+        unchanged, spoiled = unchanged + finite.sum(), spoiled + (~finite).sum()
+    assert unchanged > 0 < spoiled
 
 
 @every_dtype

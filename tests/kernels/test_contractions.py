@@ -86,17 +86,17 @@ def test_random_products_are_exact_on_every_instruction_set(made: Made, capped: 
         steps = int(one.op[7:]) not in REDUCES
         rows = ROWS if steps else ROWS[::2]
         read, written = rows[int(rng.integers(len(rows)))]
-        said = {"made": written} if steps else {}
+        attributes = {"made": written} if steps else {}
         inputs = random_contractions.inputs(rng, one, read, 300_000)
         before = len(counted)
         call = f"{one.op} {one.factors} -> {one.out} {read} {written} {[array.shape for array in inputs]} {number}"
         op = library.op(one.op)
-        expected = compute_steps(op, inputs, said)["out_0"] if steps else interpret.compute(op, inputs, {})
+        expected = compute_steps(op, inputs, attributes)["out_0"] if steps else interpret.compute(op, inputs, {})
         function = getattr(kernels, library.op(one.op).function)
         found = []
         for threads in (1, 3):
             forget(kernels)
-            found.append(function(*inputs, **said, threads=threads))
+            found.append(function(*inputs, **attributes, threads=threads))
         assert found[0].dtype == DTYPES[written], call
         assert (found[0].astype(np.float64) == expected.astype(np.float64)).all(), call
         assert found[0].tobytes() == found[1].tobytes(), call
@@ -165,10 +165,13 @@ def test_calls_that_differ_in_the_dtype_of_out_alone_are_not_taken_for_each_othe
 
 def test_explain_tells_the_roles_of_letters_and_what_the_engine_is_given(made: Made) -> None:
     spec = made[1].TensorSpec
-    told = str(made[1].explain("mat_mul", spec((4, 5, 7), "float32"), spec((7, 3), "float32"), threads=1))
-    assert "letters of sums[b, m, n] += src[b, m, k] * weights[b, k, n]: b batch, m rows, n columns, k reduced" in told
-    assert "20 rows, 3 columns, 7 terms" in told
-    assert int(told.split("scratch memory: ")[1].split()[0]) > 0
+    explanation = str(made[1].explain("mat_mul", spec((4, 5, 7), "float32"), spec((7, 3), "float32"), threads=1))
+    assert (
+        "letters of sums[b, m, n] += src[b, m, k] * weights[b, k, n]: b batch, m rows, n columns, k reduced"
+        in explanation
+    )
+    assert "20 rows, 3 columns, 7 terms" in explanation
+    assert int(explanation.split("scratch memory: ")[1].split()[0]) > 0
 
 
 def test_a_build_has_all_that_products_need(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,10 +191,10 @@ def test_sums_go_to_the_output_itself_where_a_call_adds_no_bias(made: Made) -> N
     operation = sys.modules[f"{kernels.__name__}._mat_mul"].OPERATION
     out = np.empty((5, 3), np.float32)
     for given in ({}, {"bias": bias}):
-        said = [operation.defaults[name] for name in operation.attributes]
-        resolution = operation.resolve(a, b, given.get("bias"), *said)
+        attributes = [operation.defaults[name] for name in operation.attributes]
+        resolution = operation.resolve(a, b, given.get("bias"), *attributes)
         plan = operation.planned_steps(resolution, {"src": a, "weights": b, "dst": out, **given})
-        assert [product.way for product in plan.products] == [2 if given else 1]
+        assert [product.destination for product in plan.products] == [2 if given else 1]
 
 
 def test_views_of_the_same_strides_are_planned_once(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,9 +211,9 @@ def test_views_of_the_same_strides_are_planned_once(made: Made, monkeypatch: pyt
 
 def test_what_follows_a_product_cell_by_cell_needs_no_memory_for_the_sums(made: Made) -> None:
     kernels = made[1]
-    told = []
+    explanations = []
     for rows in (256, 4096):
         spec = [kernels.TensorSpec(shape, "float32") for shape in ((rows, 64), (64, 512), (512,))]
-        told.append(kernels.explain("mat_mul", *spec, threads=1))
-    assert "finished before they are stored" in str(told[0])
-    assert max(one.scratch_bytes for one in told) < 256 * 512 * 4
+        explanations.append(kernels.explain("mat_mul", *spec, threads=1))
+    assert "finished before they are stored" in str(explanations[0])
+    assert max(one.scratch_bytes for one in explanations) < 256 * 512 * 4

@@ -59,9 +59,9 @@ def test_kernels_compute_what_a_formula_in_numpy_says(made: tuple[Library, Modul
         assert len(found) == len(expected)
         for array, wanted in zip(found, expected, strict=True):
             precision = 1e-2 if array.dtype.itemsize == 2 else 1e-4
-            told = difference(array, _stored(wanted, array.dtype), precision)
+            problem = difference(array, _stored(wanted, array.dtype), precision)
             assert array.shape == np.shape(wanted), f"{name}: {array.shape}, not {np.shape(wanted)}\n{call}"
-            assert told is None, f"{name}{told}\n{call}"
+            assert problem is None, f"{name}{problem}\n{call}"
 
 
 def test_an_input_may_leave_out_an_axis_along_which_another_broadcasts(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def test_loops_of_functions_are_vectorised(build: Build, tmp_path: Path) -> None
     tell = "-Rpass=loop-vectorize" if build.compiler == "clang" else "-fopt-info-vec-optimized"
     flags = (*_engine.REFERENCE_FLAGS, *functions.isa_of(build).flags, *INCLUDE, tell)
     command = [build.compiler, *flags, "-c", source, "-o", tmp_path / "loops.o"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    lines = {int(line) for line in re.findall(r"loops\.c:(\d+):\d+: .*vectorized", told)}
+    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    lines = {int(line) for line in re.findall(r"loops\.c:(\d+):\d+: .*vectorized", report)}
     assert [name for number, name in enumerate(F32_ULPS) if 3 + 2 * number not in lines] == []
 
 

@@ -148,9 +148,9 @@ def test_autograd_of_pytorch_says_the_same(made: tuple[Library, ModuleType], nam
     given = dict(zip((tensor.name for tensor in op.inputs), arrays, strict=False))
     given |= {"dst": result.detach().numpy().astype(np.float32), "diff_dst": seed}
     backward = library.op(f"{name}_backward")
-    said = {a.name: attributes[a.name] for a in backward.attributes if a.name in attributes}
+    own_attributes = {a.name: attributes[a.name] for a in backward.attributes if a.name in attributes}
     found = outputs(
-        getattr(kernels, backward.function)(*(given.get(tensor.name) for tensor in backward.inputs), **said)
+        getattr(kernels, backward.function)(*(given.get(tensor.name) for tensor in backward.inputs), **own_attributes)
     )
     for array, tensor in zip(found, tensors, strict=True):
         np.testing.assert_allclose(array, tensor.grad.numpy(), rtol=2e-4, atol=2e-4)

@@ -110,7 +110,7 @@ def test_integers_between_steps_are_exact_beside_real_numbers_on_every_instructi
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("parity[n] = folded[n]", "parity[n] = bit_or(folded[n], 0)", "assign this to a name of its own"),
         ("bit_or(mixed[n, k], 0)", "mixed[n, k]", "holds real"),
@@ -119,8 +119,8 @@ def test_integers_between_steps_are_exact_beside_real_numbers_on_every_instructi
         ("    - parity[n]", "    - folded[n] = 1\n    - parity[n]", "bit_or(1, 0)"),
     ],
 )
-def test_what_mixes_integers_and_real_numbers_is_refused_with_what_to_write(old: str, new: str, said: str) -> None:
+def test_what_mixes_integers_and_real_numbers_is_refused_with_what_to_write(old: str, new: str, message: str) -> None:
     assert old in MASKED
     with pytest.raises(SpecInvalid) as refused:
         load_texts({"masked.yaml": MASKED.replace(old, new, 1)})
-    assert said in str(refused.value)
+    assert message in str(refused.value)

@@ -60,8 +60,8 @@ def test_a_copy_keeps_all_bits_of_what_it_copies(isa: str) -> None:
 
 def test_explain_names_tiles_where_axes_lie_across_each_other_and_nowhere_else() -> None:
     for shape, order, tiles in (((20, 30), [1, 0], True), ((20, 8), [1, 0], False), ((4, 20, 30), [1, 0, 2], False)):
-        told = str(kernels.explain("static_transpose", np.zeros(shape, np.float32), order=order))
-        assert ("lanes along x: tiles: squares" in told) is tiles, shape
+        explanation = str(kernels.explain("static_transpose", np.zeros(shape, np.float32), order=order))
+        assert ("lanes along x: tiles: squares" in explanation) is tiles, shape
 
 
 def test_f32_becomes_f16_to_the_bit_whatever_the_length_of_the_row(isa: str) -> None:

@@ -118,12 +118,12 @@ def test_an_operation_on_packed_numbers_gives_what_it_gives_on_numbers(
                 given = [a if axis is None or a is None else packed(a, axis) for a, axis in zip(inputs, axes)]
                 wanted = compute_steps(plain, inputs, attributes)
                 wanted = {n: packed(a, outputs[n]) if n in outputs else a for n, a in wanted.items()}
-                told = compute_steps(library.op(name), given, attributes)
+                interpreted = compute_steps(library.op(name), given, attributes)
                 with instruction_set(module, isa):
                     result = getattr(module, name)(*given, **attributes)
                 found = dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
                 for output, expected in wanted.items():
-                    np.testing.assert_array_equal(told[output], expected)
+                    np.testing.assert_array_equal(interpreted[output], expected)
                     np.testing.assert_array_equal(found[output], expected)
                     assert found[output].dtype == expected.dtype
 

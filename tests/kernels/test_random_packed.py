@@ -34,7 +34,7 @@ def drawn(random: np.random.Generator, name: str) -> str:
     def one(items: Any) -> str:
         return str(random.choice(items))
 
-    told, read, written = some(3), some(1), some(1)
+    stored, read, written = some(3), some(1), some(1)
     kinds = {"read": one(["s4", "u4"]), "written": one(["s4", "u4"]), "told": one(["f32", "s8", "bf16"])}
     run = one(["true", "false"])
     plain = ["K", "N"] if run == "true" else list(LETTERS)
@@ -42,24 +42,24 @@ def drawn(random: np.random.Generator, name: str) -> str:
     for pack, tensor in zip(packs, ("read", "written"), strict=True):
         kinds[tensor] = kinds[tensor] if pack else "f32"
     operator = one(["+=", "max=", "min="]) if set(written) != set(LETTERS) else "="
-    value = one(["+", "*", "-"]).join((f"told[{at(told)}] ", f" packs[{at(read)}]"))
+    value = one(["+", "*", "-"]).join((f"told[{at(stored)}] ", f" packs[{at(read)}]"))
     return f"""op: {name}
 revision: 1
 summary: Packed numbers.
 dims: {{batch: {{symbol: B, run: {run}}}, inner: K, columns: N}}
 inputs:
-  - {{name: told, dims: {dims(told)}}}
+  - {{name: told, dims: {dims(stored)}}}
   - {{name: packs, dims: {dims(read)}{packs[0]}}}
 outputs:
   - {{name: dst, dims: {dims(written)}{packs[1]}}}
-  - {{name: plain, dims: {dims(told)}}}
+  - {{name: plain, dims: {dims(stored)}}}
 dtypes:
   - {{told: {kinds["told"]}, packs: {kinds["read"]}, dst: {kinds["written"]}, plain: f32, accumulate: f32}}
 semantics:
   ranges: {{b: B, k: K, n: N}}
   steps:
     - dst[{at(written)}] {operator} {value}
-    - plain[{at(told)}] = {value}
+    - plain[{at(stored)}] = {value}
 """
 
 
@@ -72,6 +72,6 @@ def test_packed_numbers_along_any_axis_are_those_of_the_interpreter(tmp_path: Pa
         for isa in usable(module)[: None if FULL else 1]:
             for op in operations:
                 with instruction_set(module, isa):
-                    said = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert said is None, f"{isa}: {said}\n{texts[f'{op.function}.yaml']}"
+                    problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                    assert problem is None, f"{isa}: {problem}\n{texts[f'{op.function}.yaml']}"
     assert all(seen[f"{op.op} legal"] for op in operations)

@@ -53,8 +53,8 @@ def _agree(drafts: list[Draft], folder: Path, name: str) -> None:
             with instruction_set(module, isa):
                 for op in library.ops:
                     if isa in {variant.isa for variant in module.variants(op.op)}:
-                        said = first_disagreement(module, op, rng(name, isa, op.op), CALLS, seen)
-                        assert said is None, f"{isa}: {said}\n{texts[op.op.lower() + '.yaml']}"
+                        problem = first_disagreement(module, op, rng(name, isa, op.op), CALLS, seen)
+                        assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
     legal = {op.op: seen[f"{op.op} legal"] for op in library.ops}
     print(f"legal calls {sum(legal.values())}, refused ones {seen.total() - sum(legal.values())}")
     assert sum(map(bool, legal.values())) > len(legal) / 2

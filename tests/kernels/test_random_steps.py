@@ -99,8 +99,8 @@ def test_random_specs_of_steps_agree_with_the_interpreter_on_every_instruction_s
             with instruction_set(module, isa):
                 for op in library.ops:
                     if isa in {variant.isa for variant in module.variants(op.op)}:
-                        said = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
-                        assert said is None, f"{isa}: {said}\n{texts[op.op.lower() + '.yaml']}"
+                        problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
+                        assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
     legal = [seen[f"{op.op} legal"] for op in library.ops]
     print(f"legal calls {sum(legal)}, refused ones {seen.total() - sum(legal)}")
     assert sum(map(bool, legal)) > len(legal) / 2

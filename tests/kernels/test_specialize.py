@@ -100,10 +100,10 @@ def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> 
     compiled: set[str] = set()
     for _ in range(20_000 if FULL else 2000):
         call = random_call(random, op, dtype)
-        told = explained(call)
-        if told.specialized and told.specialization not in compiled:
-            assert run(call, specialize=True).tobytes() == run(call).tobytes(), (told, call)
-            compiled.add(told.specialization)
+        explanation = explained(call)
+        if explanation.specialized and explanation.specialization not in compiled:
+            assert run(call, specialize=True).tobytes() == run(call).tobytes(), (explanation, call)
+            compiled.add(explanation.specialization)
         if len(compiled) == most:
             break
     assert compiled
@@ -119,13 +119,13 @@ def test_random_calls_with_constants_give_what_the_rulings_give(isa: str) -> Non
     for _ in range(1500):
         dtype = "bf16" if isa == "avx512_bf16" else str(random.choice(list(DTYPES)))
         call = random_call(random, dtype=dtype)
-        told = explained(call)
-        if not told.specialized:
+        explanation = explained(call)
+        if not explanation.specialized:
             continue
-        text = re.sub(" (was|is) compiled| by the first call.*", "", told.specialization)
-        library = (text, told.variant.dtype)
+        text = re.sub(" (was|is) compiled| by the first call.*", "", explanation.specialization)
+        library = (text, explanation.variant.dtype)
         if libraries.setdefault(re.sub("[0-9]+", "", text), library) == library:
-            assert same(run(call, specialize=True), rulings.compute(call)), (told, call)
+            assert same(run(call, specialize=True), rulings.compute(call)), (explanation, call)
     assert len(libraries) == 0 if isa == "portable" else len(libraries) >= 4
 
 

@@ -58,7 +58,7 @@ def rows(op: Op) -> Iterator[Op]:
             yield dataclasses.replace(op, dtypes=(row,))
 
 
-def held(peer: OneDnn, op: Op) -> tuple[int, str | None]:
+def compared(peer: OneDnn, op: Op) -> tuple[int, str | None]:
     """How many calls the library answered, and the first on which the spec says another thing."""
     found = 0
     for call in StepCaller(op, rng(f"{op.op}e"), 1).legal(CALLS):
@@ -72,9 +72,9 @@ def held(peer: OneDnn, op: Op) -> tuple[int, str | None]:
             cells = wanted
             if op.op in LOWEST:
                 cells = np.where(np.isneginf(wanted), ml_dtypes.finfo(wanted.dtype).min, wanted)
-            told = disagreeing(answer[name], cells)
-            if told is not None:
-                return found, f"{op.op}: {name}{told}, for {call.attributes} of {[_shape(a) for a in call.inputs]}"
+            problem = disagreeing(answer[name], cells)
+            if problem is not None:
+                return found, f"{op.op}: {name}{problem}, for {call.attributes} of {[_shape(a) for a in call.inputs]}"
     return found, None
 
 
@@ -92,11 +92,11 @@ def _shape(array: Any) -> Any:
 
 
 def test_a_shipped_operation_gives_what_onednn_gives(peer: OneDnn) -> None:
-    told = [(op.op, *held(peer, alone)) for op in OPS for alone in rows(op)]
-    assert [said for _, _, said in told if said is not None] == []
-    heard = [name for name, count, _ in told if count]
+    results = [(op.op, *compared(peer, alone)) for op in OPS for alone in rows(op)]
+    assert [problem for _, _, problem in results if problem is not None] == []
+    heard = [name for name, count, _ in results if count]
     silent = {op.op for op in OPS} - set(heard)
-    print(f"{len(heard)} of {len(told)} rows of data types were answered; no row of {', '.join(sorted(silent))}")
+    print(f"{len(heard)} of {len(results)} rows of data types were answered; no row of {', '.join(sorted(silent))}")
     assert silent >= ALONE
     assert len(silent) < 16, silent
     if FULL:

@@ -129,8 +129,8 @@ def test_views_and_out_change_no_value_and_threads_no_bit(
     alone = outputs(run(*viewed, **attributes, out=out, threads=1))
     for array, wanted in zip(alone, expected, strict=True):
         same(array, wanted)
-    kept = [array.copy() for array in alone]
-    assert_bits(outputs(run(*viewed, **attributes, out=out, threads=3)), kept)
+    copies = [array.copy() for array in alone]
+    assert_bits(outputs(run(*viewed, **attributes, out=out, threads=3)), copies)
     assert all(
         np.shares_memory(array, target) for array, target in zip(outputs(out), targets, strict=True) if array.size
     )
@@ -273,9 +273,9 @@ def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, M
     assert kernels.infer_shape("static_reshape", given, shape=[0, -1], special_zero=True) == (4, 15)
     assert "copied first: nothing" in str(kernels.explain("concat", several, axis=1))
     assert "src: steps read several of its arrays" in str(kernels.explain("joined_rows", [real(2, 3), real(1, 3)]))
-    told = str(kernels.explain("soft_max", given, axis=1))
-    assert "soft_max_f32_" in told
-    assert "(before" in told or "before" in told
+    explanation = str(kernels.explain("soft_max", given, axis=1))
+    assert "soft_max_f32_" in explanation
+    assert "(before" in explanation or "before" in explanation
 
 
 EDGES = np.array(

@@ -83,13 +83,13 @@ def test_random_convolutions_in_steps_are_exact(made: Made, capped: str, monkeyp
         op = library.op(one.op)
         for number in range(12):
             kind, written = ROWS[int(rng.integers(len(ROWS)))]
-            inputs, said = random_convolutions.call(rng, one, kind)
-            said["made"] = written
-            expected = compute_steps(op, inputs, said)["out_0"].astype(np.float64)
+            inputs, attributes = random_convolutions.call(rng, one, kind)
+            attributes["made"] = written
+            expected = compute_steps(op, inputs, attributes)["out_0"].astype(np.float64)
             for threads in (1, 3):
                 sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
-                found = getattr(kernels, op.function)(*inputs, **said, threads=threads)
-                call = (one.op, kind, written, [array.shape for array in inputs], said, number, threads)
+                found = getattr(kernels, op.function)(*inputs, **attributes, threads=threads)
+                call = (one.op, kind, written, [array.shape for array in inputs], attributes, number, threads)
                 assert found.dtype == DTYPES[written]
                 assert (found.astype(np.float64) == expected).all(), call
     assert sum("windows" in text for text in words) > len(words) / 2
@@ -115,9 +115,9 @@ def test_a_convolution_with_its_activation_holds_no_more_than_a_piece_of_its_sum
         if order == "NXC":
             shapes[0], shapes[3] = (images, *space, 16), (images, *space, 32)
         spec = [kernels.TensorSpec(shape, "float32") for shape in shapes]
-        told = kernels.explain("fused_convolution", *spec, pads=[1, 1], data_format=order, threads=1)
-        assert "finished before they are stored" in str(told)
-        bytes_.append(told.scratch_bytes)
+        explanation = kernels.explain("fused_convolution", *spec, pads=[1, 1], data_format=order, threads=1)
+        assert "finished before they are stored" in str(explanation)
+        bytes_.append(explanation.scratch_bytes)
     assert max(bytes_) < 4 << 20
     rng = np.random.default_rng(13)
     for shape, taps, strides in (((3, 5, 150, 170), (3, 3), [1, 1]), ((9, 20, 61, 67), (5, 1), [2, 1])):
@@ -125,8 +125,8 @@ def test_a_convolution_with_its_activation_holds_no_more_than_a_piece_of_its_sum
         weights = rng.integers(-2, 3, (37, shape[1], *taps)).astype(np.float32)
         bias = rng.integers(-2, 3, 37).astype(np.float32)
         src = src if order == "NCX" else np.ascontiguousarray(np.moveaxis(src, 1, -1))
-        said = {"strides": strides, "pads": [2, 1], "data_format": order}
-        found = [kernels.fused_convolution(src, weights, bias, **said, threads=threads) for threads in (1, 2)]
+        attributes = {"strides": strides, "pads": [2, 1], "data_format": order}
+        found = [kernels.fused_convolution(src, weights, bias, **attributes, threads=threads) for threads in (1, 2)]
         assert found[0].tobytes() == found[1].tobytes()
         lists = {"strides": strides, "pads_begin": [2, 1], "pads_end": [2, 1], "dilations": [1, 1]}
         call = Call("Convolution", (src, weights, bias), {**lists, "data_format": order, "weights_format": "OIX"})

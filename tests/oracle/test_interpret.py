@@ -143,10 +143,10 @@ def test_a_matrix_product_equals_numpy() -> None:
 
 def test_a_real_attribute_is_a_number_of_32_bits() -> None:
     a = np.ones((1, 1), np.float32)
-    for given, kept in ((0.1, float(np.float32(0.1))), (2, 2.0), (np.float64(1e300), np.inf), (-(10**400), -np.inf)):
+    for given, stored in ((0.1, float(np.float32(0.1))), (2, 2.0), (np.float64(1e300), np.inf), (-(10**400), -np.inf)):
         validation = validate(OPS["MatrixProduct"], [a, a], {"alpha": given})
         assert validation.accepted
-        assert validation.values["alpha"] == kept
+        assert validation.values["alpha"] == stored
     assert validate(OPS["MatrixProduct"], [a, a], {"alpha": True}).violations == ("alpha-kind",)
 
 
@@ -227,8 +227,8 @@ def test_bf16_is_rounded_once() -> None:
     assert np.isnan(interpret.rounded(np.array([np.nan]), "bf16").astype(float)).all()
     bits = np.arange(2**16, dtype=np.uint16)
     every = bits[(bits & 0x7F80) != 0x7F80].view(ml_dtypes.bfloat16).astype(np.float64)
-    kept = interpret.rounded(every, "bf16").astype(np.float64)
-    assert (kept == every).all()
+    rounded = interpret.rounded(every, "bf16").astype(np.float64)
+    assert (rounded == every).all()
 
 
 def test_the_result_does_not_depend_on_the_length_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,17 +320,17 @@ def test_a_validation_tells_what_the_call_means() -> None:
 
 
 @pytest.mark.parametrize(
-    ("channels", "weights", "way"),
+    ("channels", "weights", "arrangement"),
     [(4, (4, 3), "library"), (4, (2, 6), "page"), (0, (0, 3), "library"), (4, (3, 6), None)],
 )
 def test_the_shape_tells_the_arrangement_of_grouped_weights(
-    channels: int, weights: tuple[int, int], way: str | None
+    channels: int, weights: tuple[int, int], arrangement: str | None
 ) -> None:
     inputs = [np.ones((1, channels, 5), np.float32), np.ones((*weights, 3), np.float32)]
     validation = validate(OPS["ConvTranspose"], inputs, CALL)
-    assert validation.arrangements.get("weights") == way
-    assert validation.accepted == (way is not None)
-    if way and channels:
+    assert validation.arrangements.get("weights") == arrangement
+    assert validation.accepted == (arrangement is not None)
+    if arrangement and channels:
         assert validation.shape == (1, 6, 9)
 
 

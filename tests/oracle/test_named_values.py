@@ -16,5 +16,5 @@ SPEC = Path(__file__).parents[1] / "data" / "formulas" / "doubly_normalised.yaml
 def test_an_axis_of_a_named_value_has_that_extent(channels: int, rules: tuple[str, ...]) -> None:
     op = load_texts({SPEC.name: SPEC.read_text(encoding="utf-8")}).op("doubly_normalised")
     src, gamma = np.zeros((3, 4, 2), np.float32), np.zeros((1, channels), np.float32)
-    said = validate_steps(op, [src, gamma], {"groups": 1, "data_format": "NCX"})
-    assert tuple(said.violations) == rules
+    validation = validate_steps(op, [src, gamma], {"groups": 1, "data_format": "NCX"})
+    assert tuple(validation.violations) == rules

@@ -42,18 +42,18 @@ def test_the_six_operations_agree_with_their_normal_forms(name: str) -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_mutation_is_caught(name: str, mutation: str) -> None:
     old, new = MUTATIONS[mutation]
-    said = prove.agrees(mutated(name, old, new))
-    assert said is not None
-    assert said.startswith(f"the normal form of {name} ")
-    assert "strides=" in said
+    disagreement = prove.agrees(mutated(name, old, new))
+    assert disagreement is not None
+    assert disagreement.startswith(f"the normal form of {name} ")
+    assert "strides=" in disagreement
 
 
 @pytest.mark.parametrize("name", ["Convolution", "ConvTranspose"])
 @pytest.mark.parametrize(("old", "new"), [(", bias: bias", ""), ("+ bias[m]\n", "+ bias[m] - bias[m]\n")])
 def test_a_bias_on_one_side_only_is_caught(name: str, old: str, new: str) -> None:
-    said = prove.agrees(mutated(name, old, new))
-    assert said is not None
-    assert "bias [" in said
+    disagreement = prove.agrees(mutated(name, old, new))
+    assert disagreement is not None
+    assert "bias [" in disagreement
 
 
 @pytest.mark.parametrize("name", ["Convolution", "ConvTranspose"])
@@ -72,8 +72,8 @@ def test_a_spec_of_which_no_call_is_legal_does_not_agree() -> None:
     texts = real_texts()
     never = "constraints: [{id: never, expr: IC < 0, say: no call is legal, argument: src}, "
     texts["convolution.yaml"] = texts["convolution.yaml"].replace("constraints: [", never)
-    said = prove.agrees(load_texts(texts).op("Convolution"))
-    assert said == "no legal call of Convolution was found to compare its normal form"
+    disagreement = prove.agrees(load_texts(texts).op("Convolution"))
+    assert disagreement == "no legal call of Convolution was found to compare its normal form"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -84,8 +84,8 @@ def test_the_compared_calls_tell_all_parts_of_the_relation_apart(name: str) -> N
     for symbol in ("S", "D", "K"):
         assert len({entry for j in validation for entry in j.values[symbol]}) > 1  # type: ignore[union-attr]
     assert any(j.values["PB"] != j.values["PE"] for j in validation)
-    arrangements = {way for tensor in OPS[name].tensors for way in tensor.arrangements}
-    assert {way for j in validation for way in j.arrangements.values()} == arrangements
+    arrangements = {arrangement for tensor in OPS[name].tensors for arrangement in tensor.arrangements}
+    assert {arrangement for j in validation for arrangement in j.arrangements.values()} == arrangements
 
 
 def test_the_compared_calls_are_the_same_every_time() -> None:

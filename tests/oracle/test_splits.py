@@ -53,23 +53,23 @@ def ranges(random: Rng, total: int) -> list[tuple[int, int]]:
 
 
 def check(op: Op, inputs: Any, attributes: Any, random: Rng, kinds: Counter[str]) -> None:
-    """Every way of a call by itself, and two ways at once."""
+    """Every option to split a call by itself, and two at once."""
     known = facts(op, inputs, attributes)
-    ways = [way for way in _sharding.ways(splits(op), known) if way.total > 0]
-    chosen = [[way] for way in ways]
-    if len(ways) > 1:
-        chosen.append([ways[int(at)] for at in random.choice(len(ways), 2, replace=False)])
+    options = [option for option in _sharding.options(splits(op), known) if option.total > 0]
+    chosen = [[option] for option in options]
+    if len(options) > 1:
+        chosen.append([options[int(at)] for at in random.choice(len(options), 2, replace=False)])
     whole = results(op, inputs, attributes)
     for own in chosen:
-        if len({(way.split.size, way.axis) for way in own}) < len(own):
+        if len({(option.split.size, option.axis) for option in own}) < len(own):
             continue
         if any(_sharding.joins(own, name) is None for name in whole):
             continue
-        found = in_parts(op, inputs, attributes, {way: ranges(random, way.total) for way in own})
+        found = in_parts(op, inputs, attributes, {option: ranges(random, option.total) for option in own})
         for name, (cells, count) in found.items():
             join = _sharding.joins(own, name)
-            kinds[f"{'+'.join(way.split.kind for way in own)} {join}"] += 1
-            message = f"{op.op} {name} along {[(way.split.letter, way.axis) for way in own]} of {attributes}"
+            kinds[f"{'+'.join(option.split.kind for option in own)} {join}"] += 1
+            message = f"{op.op} {name} along {[(option.split.letter, option.axis) for option in own]} of {attributes}"
             assert (count > 0).all() or not count.size, message
             if join in ("cells", "same", "max", "min"):
                 np.testing.assert_array_equal(cells.astype(float), whole[name].astype(float), message)

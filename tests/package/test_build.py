@@ -194,12 +194,12 @@ def test_eight_threads_get_one_library_and_one_build(unit, cache, monkeypatch):
 
 def test_many_units_are_built_with_their_progress_told(tmp_path):
     units = [make_unit(tmp_path / str(n), factor=n, name=f"demo{n}") for n in range(3)]
-    told = []
-    paths = _build.build(units, lambda *step: told.append(step))
+    progress = []
+    paths = _build.build(units, lambda *step: progress.append(step))
     assert all(path.is_file() for path in paths)
-    total = len(told)
-    assert [(done, of) for _, done, of in told] == [(n + 1, total) for n in range(total)]
-    assert {"demo0: twice.c", "demo1: thrice.c", "demo2: link"} <= {name for name, _, _ in told}
+    total = len(progress)
+    assert [(done, of) for _, done, of in progress] == [(n + 1, total) for n in range(total)]
+    assert {"demo0: twice.c", "demo1: thrice.c", "demo2: link"} <= {name for name, _, _ in progress}
     again = []
     assert _build.build(units, lambda *step: again.append(step)) == paths
     assert again[-1][1:] == (total, total)

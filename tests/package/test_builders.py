@@ -111,7 +111,7 @@ def test_who_waits_for_a_stopped_builder_says_so_and_takes_over(
     wait_for(slow)
     first.send_signal(signal.SIGSTOP)
     try:
-        patience = "_entries.SAID_AFTER, _entries.TAKEN_OVER_AFTER = 0.5, 1.5"
+        patience = "_entries.WARNED_AFTER, _entries.TAKEN_OVER_AFTER = 0.5, 1.5"
         second = started(unit, patience, CC="cc")  # the same compiler by all that it says of itself
         out, err = second.communicate(timeout=60)
         assert (second.returncode, out.strip()) == (0, "42"), err
@@ -128,7 +128,7 @@ def test_a_compiler_that_does_not_end_is_talked_about_and_given_up(
     unit: Unit, cache: Path, slow: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", slow.path)  # type: ignore[attr-defined]
-    monkeypatch.setattr(_compiler, "SAID_AFTER", 0.2)
+    monkeypatch.setattr(_compiler, "WARNED_AFTER", 0.2)
     monkeypatch.setattr(_compiler, "KILLED_AFTER", 1.0)
     with (
         pytest.warns(

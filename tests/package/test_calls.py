@@ -252,9 +252,9 @@ def test_a_repeated_call_of_plain_arrays_takes_the_short_way(monkeypatch: pytest
     calls = [plain(random_call(rng("short way", op), op)) for op in OPERATIONS]
     expected = [run(one) for one in calls]
     longer: list[str] = []
-    long_way = _operation.Operation.prepared
+    resolutions = _operation.Operation.prepared
     monkeypatch.setattr(
-        _operation.Operation, "prepared", lambda self, *rest: (longer.append(self.name), long_way(self, *rest))[1]
+        _operation.Operation, "prepared", lambda self, *rest: (longer.append(self.name), resolutions(self, *rest))[1]
     )
     for one, result in zip(calls, expected, strict=True):
         assert same(run(one), result)
@@ -351,8 +351,8 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
 
 def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):
     text = (ROOT / "tests/data/matrix_product.yaml").read_text(encoding="utf-8")
-    told = text.replace("revision: 1\n", 'revision: 1\ndeprecated: use numpy\'s "matmul"\n')
-    _, kernels = package({"matrix_product.yaml": told}, tmp_path, "deprecated_kernels")
+    deprecated = text.replace("revision: 1\n", 'revision: 1\ndeprecated: use numpy\'s "matmul"\n')
+    _, kernels = package({"matrix_product.yaml": deprecated}, tmp_path, "deprecated_kernels")
     with pytest.warns(DeprecationWarning, match='MatrixProduct is deprecated: use numpy\'s "matmul"') as caught:
         assert kernels.matrix_product(integers(2, 3), integers(3, 4)).shape == (2, 4)
     assert caught[0].filename == __file__

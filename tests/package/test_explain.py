@@ -22,33 +22,33 @@ BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np
 
 
 def test_explain_tells_pads_shapes_kernel_and_the_line_of_the_spec_behind_each() -> None:
-    told = ok.explain("ConvTranspose", SRC, WEIGHTS, BIAS, auto_pad="same_upper", threads=2, **LISTS)
-    assert (told.op, told.shape, told.dtype) == ("ConvTranspose", (2, 8, 10, 4), "float32")
-    assert told.values["leading padding"] == (0, 0)
-    assert told.values["padding behind"] == (1, 1)
-    assert (told.values["in_channels"], told.values["out_channels"]) == (6, 4)
-    assert told.values["dst_spatial"] == (8, 10)
-    assert told.variant.name.startswith("conv_transpose_f32_nxc_xoi_dense_")
-    assert told.arrangements == {"weights": "library"}
-    assert told.threads == 2
-    assert (told.scratch_bytes > 0) == (told.variant.isa != "portable")
-    assert len(told.steps) == len(told.values)
+    explanation = ok.explain("ConvTranspose", SRC, WEIGHTS, BIAS, auto_pad="same_upper", threads=2, **LISTS)
+    assert (explanation.op, explanation.shape, explanation.dtype) == ("ConvTranspose", (2, 8, 10, 4), "float32")
+    assert explanation.values["leading padding"] == (0, 0)
+    assert explanation.values["padding behind"] == (1, 1)
+    assert (explanation.values["in_channels"], explanation.values["out_channels"]) == (6, 4)
+    assert explanation.values["dst_spatial"] == (8, 10)
+    assert explanation.variant.name.startswith("conv_transpose_f32_nxc_xoi_dense_")
+    assert explanation.arrangements == {"weights": "library"}
+    assert explanation.threads == 2
+    assert (explanation.scratch_bytes > 0) == (explanation.variant.isa != "portable")
+    assert len(explanation.steps) == len(explanation.values)
     root = PACKAGE.parents[1]
-    for _, _, place in told.steps:
+    for _, _, place in explanation.steps:
         file, line = place.split(":")
         assert len(Path(root, file).read_text().splitlines()) >= int(line)
-    assert told.variant.name in str(told)
-    assert all(place in str(told) for _, _, place in told.steps)
+    assert explanation.variant.name in str(explanation)
+    assert all(place in str(explanation) for _, _, place in explanation.steps)
 
 
 def test_explain_tells_why_and_what_was_rejected() -> None:
-    told = ok.explain("conv_transpose", SRC, WEIGHTS[:, :, :1], groups=2, **LISTS)
-    assert told.variant.group_class == "grouped"
-    assert "weights is arranged as library" in told.why
-    rejected = dict(told.rejected)
+    explanation = ok.explain("conv_transpose", SRC, WEIGHTS[:, :, :1], groups=2, **LISTS)
+    assert explanation.variant.group_class == "grouped"
+    assert "weights is arranged as library" in explanation.why
+    rejected = dict(explanation.rejected)
     assert {"dense", "depthwise"} <= set(rejected)
     assert rejected["dense"] == "G == 1 does not hold (G = 2)"
-    others = {isa.name for isa in _isa.ISAS} - {told.variant.isa}
+    others = {isa.name for isa in _isa.ISAS} - {explanation.variant.isa}
     assert set(rejected) == {"dense", "depthwise"} | others
 
 

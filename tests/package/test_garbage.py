@@ -76,7 +76,7 @@ def garbage(random: Rng) -> Any:
         "c8",
         "V4",
     ]
-    ways = [
+    makers = [
         lambda: scalars[int(random.integers(len(scalars)))],
         lambda: raising(random),
         lambda: nested(random),
@@ -87,7 +87,7 @@ def garbage(random: Rng) -> Any:
         lambda: [1] * int(random.choice([0, 4, 100_000])),
         lambda: "x" * int(random.choice([1, 100_000])),
     ]
-    return ways[int(random.integers(len(ways)))]()
+    return makers[int(random.integers(len(makers)))]()
 
 
 def spoiled(random: Rng, arguments: dict[str, Any]) -> dict[str, Any]:

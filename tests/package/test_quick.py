@@ -26,7 +26,7 @@ CALLS: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {
 
 
 @pytest.fixture
-def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of operations whose calls take the long way."""
     taken: list[str] = []
     called = _steps.StepOperation.called
@@ -41,48 +41,48 @@ def results(made: Any) -> tuple[Array, ...]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_repeated_call_takes_the_short_way_whoever_owns_the_output(name: str, long_way: list[str]) -> None:
+def test_a_repeated_call_takes_the_short_way_whoever_owns_the_output(name: str, prepared: list[str]) -> None:
     inputs, attributes = CALLS[name]
     function = getattr(ok, name)
     wanted = results(function(*inputs, **attributes))
     out = tuple(np.full_like(one, 7) for one in wanted)
-    ways: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
-    for given in ways:
+    options: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
+    for given in options:
         function(*inputs, **attributes, **given)
-    long_way.clear()
-    for given in ways:
+    prepared.clear()
+    for given in options:
         made = results(function(*inputs, **attributes, **given))
         assert all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in zip(made, wanted, strict=True))
         assert "out" not in given or all(a is b for a, b in zip(made, out, strict=True))
-    assert long_way == []
+    assert prepared == []
 
 
-def test_a_call_that_was_first_made_with_an_output_is_remembered_for_outputs_of_its_type(long_way: list[str]) -> None:
+def test_a_call_that_was_first_made_with_an_output_is_remembered_for_outputs_of_its_type(prepared: list[str]) -> None:
     src = np.linspace(-1, 1, 95, dtype=F32).reshape(5, 19)  # of no other test
     halves = np.empty_like(src, np.float16), np.empty((5, 1), F32)
     for out in (np.empty_like(src), halves[0]):
         ok.soft_max(src, axis=1, out=out)
     ok.soft_max(src, axis=1, keep_stats=True, out=halves)
-    long_way.clear()
+    prepared.clear()
     wanted = ok.soft_max(src.copy(), axis=1, dtype="f32")
-    long_way.clear()
+    prepared.clear()
     whole = ok.soft_max(src, axis=1, out=np.empty_like(src))
     half = ok.soft_max(src, axis=1, out=np.empty_like(src, np.float16))
     ok.soft_max(src, axis=1, keep_stats=True, out=halves)
-    assert long_way == []
+    assert prepared == []
     assert np.array_equal(whole, wanted)
     assert half.dtype == np.float16
     assert np.array_equal(half, wanted.astype(np.float16))
     assert np.array_equal(halves[0], half)
 
 
-def test_an_operation_in_place_takes_the_short_way(long_way: list[str]) -> None:
+def test_an_operation_in_place_takes_the_short_way(prepared: list[str]) -> None:
     src = WIDE.copy()
     wanted = ok.relu(src)
-    long_way.clear()
+    prepared.clear()
     assert ok.relu(src, out=src) is src
     assert np.array_equal(src, wanted)
-    assert long_way == []
+    assert prepared == []
 
 
 def test_the_short_way_takes_no_output_that_shares_memory() -> None:

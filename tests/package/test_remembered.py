@@ -22,7 +22,7 @@ def test_a_call_with_lists_like_one_before_is_not_understood_again(
         raise AssertionError("understood again")
 
     monkeypatch.setattr(StepOperation, "called", called)
-    held = [1]
+    inner = [1]
     assert kernels.reduce_sum(src, **given).tolist() == [6, 22, 38]
     assert kernels.reduce_sum(src, axes=[1], keep_dims=False).tolist() == [6, 22, 38]
-    assert kernels.reduce_sum(src, axes=held, keep_dims=False).tolist() == [6, 22, 38]
+    assert kernels.reduce_sum(src, axes=inner, keep_dims=False).tolist() == [6, 22, 38]

@@ -34,13 +34,13 @@ def _disagreement(call: Call) -> str | None:
     shape, rule = _generated(call)
     validation = validate(LIBRARY.op(call.op), call.inputs, call.attributes)
     if validation.accepted:
-        said = f"accepted as {validation.shape}, but the package says {rule or shape}"
-        return None if shape == validation.shape else said
+        verdict = f"accepted as {validation.shape}, but the package says {rule or shape}"
+        return None if shape == validation.shape else verdict
     if rule is None:
         return f"refused by {validation.violations}, but the package infers {shape}"
-    python_said = " " in rule  # a missing or unknown keyword is the interpreter's own TypeError
+    by_python = " " in rule  # a missing or unknown keyword is the interpreter's own TypeError
     known = rule in validation.violations or (
-        python_said and any("missing" in v or "unknown" in v for v in validation.violations)
+        by_python and any("missing" in v or "unknown" in v for v in validation.violations)
     )
     return None if known else f"the package names {rule}, the spec breaks {validation.violations}"
 
@@ -51,8 +51,8 @@ def test_nearly_legal_calls_get_the_same_verdict_and_a_rule_that_the_spec_breaks
     refused = 0
     for _ in range(CALLS):
         call = mutated_call(rng, name)
-        said = _disagreement(call)
-        assert said is None, f"{describe(call)}: {said}"
+        disagreement = _disagreement(call)
+        assert disagreement is None, f"{describe(call)}: {disagreement}"
         refused += _generated(call)[0] is None
     assert CALLS // 4 < refused < CALLS
 
@@ -62,8 +62,8 @@ def test_legal_calls_are_accepted_by_both(name: str) -> None:
     rng = np.random.default_rng(100 + NAMES.index(name))
     for _ in range(CALLS // 4):
         call = random_call(rng, name)
-        said = _disagreement(call)
-        assert said is None, f"{describe(call)}: {said}"
+        disagreement = _disagreement(call)
+        assert disagreement is None, f"{describe(call)}: {disagreement}"
         assert _generated(call)[1] is None
 
 
@@ -73,9 +73,9 @@ def test_the_values_that_explain_shows_are_those_of_the_interpreter() -> None:
         call = random_call(rng)
         op = LIBRARY.op(call.op)
         inputs: list[Any] = [*call.inputs, *[None] * (len(op.inputs) - len(call.inputs))]
-        told = ok.explain(call.op, *inputs, **call.attributes)
+        explanation = ok.explain(call.op, *inputs, **call.attributes)
         validation = validate(op, call.inputs, call.attributes)
-        by_symbol = {step[0].rpartition("(")[2].rstrip(")"): step[1] for step in told.steps}
+        by_symbol = {step[0].rpartition("(")[2].rstrip(")"): step[1] for step in explanation.steps}
         for symbol, value in validation.values.items():
             assert by_symbol[symbol] == str(list(value) if isinstance(value, tuple) else value)
-        assert told.variant.group_class == validation.group_class
+        assert explanation.variant.group_class == validation.group_class

@@ -75,10 +75,10 @@ def test_it_installs_and_agrees_with_its_specs_without_a_compiler_a_cache_or_a_h
         text=True,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
-    told = json.loads(ran.stdout.splitlines()[-1])
-    print(f"{wheel.stat().st_size / 1e6:.1f} MB", told)
-    assert told["checked"]
-    assert told["compiling"] == []
+    report = json.loads(ran.stdout.splitlines()[-1])
+    print(f"{wheel.stat().st_size / 1e6:.1f} MB", report)
+    assert report["checked"]
+    assert report["compiling"] == []
 
 
 def test_it_has_the_stable_abis_tag_and_records_every_file(wheel: Path):
@@ -114,7 +114,7 @@ def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--name", "class"], "--name: 'class' cannot be imported"),
         (["--version", "one"], "--version: 'one' is not a version"),
@@ -122,10 +122,10 @@ def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: 
     ],
 )
 def test_what_names_no_wheel_is_refused(
-    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert cli.main(["wheel", *options, "--dist", str(tmp_path / "dist")]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "dist").exists()
 
 

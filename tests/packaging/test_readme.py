@@ -175,8 +175,8 @@ def test_the_page_says_what_the_schema_says_that_a_key_means():
 def test_every_shorthand_is_documented():
     section = SPEC_PAGE.split("\n## Keys\n")[1].split("\n## ")[0]
     for part in section.split("\n### ")[1:]:
-        said = re.search(r"A bare text stands for its `(\w+)`", part)
-        assert (said[1] if said else None) == nodes()[part.split("\n")[0]].shorthand
+        match = re.search(r"A bare text stands for its `(\w+)`", part)
+        assert (match[1] if match else None) == nodes()[part.split("\n")[0]].shorthand
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,11 @@ def test_a_side_that_generate_would_refuse_is_invalid_and_named(tmp_path: Path, 
     edge = str(specs_in(tmp_path / "edge", reviewing.edited(whole, OP, GUARD)))
     for pair in ((good, edge), (edge, good)):
         assert cli.main(["diff", *pair]) == 3
-        said = capsys.readouterr().err
-        assert "conv_transpose.yaml:73:14: normal-form-disagrees: the normal form of ConvTranspose gives dst[" in said
-        assert f"{edge}: 1 problems" in said
+        printed = capsys.readouterr().err
+        assert (
+            "conv_transpose.yaml:73:14: normal-form-disagrees: the normal form of ConvTranspose gives dst[" in printed
+        )
+        assert f"{edge}: 1 problems" in printed
     link = Path(good, "onednn_graph", "conv_link.yaml")
     link.symlink_to(Path(edge, "onednn_graph", "convolution.yaml"))
     assert cli.main(["diff", good, good]) == 3

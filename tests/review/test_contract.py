@@ -123,12 +123,12 @@ def test_the_hash_changes_where_the_review_says_that_callers_notice(part: int):
     with reviewing.remembered():
         for number, texts in enumerate(SETS[part::4]):
             base, chance = load_texts(texts), random.Random(100 * part + number)
-            for told, after in structure_edits.edits(texts, EDITS, chance):
+            for kinds, after in structure_edits.edits(texts, EDITS, chance):
                 try:
                     head = load_texts(after)
                 except (SpecInvalid, NotPolynomial):
                     continue
-                wrong += [(part, number, told, *found) for old in base.ops for new in head.ops
+                wrong += [(part, number, kinds, *found) for old in base.ops for new in head.ops
                           if old.op == new.op and (found := disagreeing(old, new, compare.edits(base, head)))]  # fmt: skip
     assert wrong == []
 

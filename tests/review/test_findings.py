@@ -196,8 +196,8 @@ def test_a_document_that_no_finding_tells_of_is_found_out(monkeypatch: pytest.Mo
 
 def test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_own():
     texts = {f"{reviewing.FOLDER}/{name}": text for name, text in all_texts().items()}
-    kept = ("_common.yaml", "_sources.yaml", "reduce_sum.yaml", "bias_add.yaml")
-    texts = {name: untied(text) for name, text in texts.items() if name.endswith(kept)}
+    files = ("_common.yaml", "_sources.yaml", "reduce_sum.yaml", "bias_add.yaml")
+    texts = {name: untied(text) for name, text in texts.items() if name.endswith(files)}
     total = ("dst[k, 0] = total[k]", "dst[k, 0] = sqrt(total[k])")
     cases = [
         ("reduce_sum.yaml", [total], "split-way-removed", "error", "splits.reduced"),
@@ -219,14 +219,14 @@ def test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_
 
 
 def test_a_deprecated_operation_goes_on_and_is_told_of_in_pages_and_python_only():
-    told = after(("revision: 1\n", "revision: 1\ndeprecated: use Convolution\n"))
-    added = reviewing.reviewed(SPECS, told)
+    deprecated = after(("revision: 1\n", "revision: 1\ndeprecated: use Convolution\n"))
+    added = reviewing.reviewed(SPECS, deprecated)
     assert ids(added) == ["op-deprecation-added"]
     assert added.impact.unpredicted == []
     assert added.impact.observed.files == {"_conv_transpose.py", "docs/conv_transpose.md"}
-    assert ids(reviewing.reviewed(told, SPECS)) == ["op-deprecation-removed"]
+    assert ids(reviewing.reviewed(deprecated, SPECS)) == ["op-deprecation-removed"]
     other = after(("revision: 1\n", "revision: 1\ndeprecated: use another one\n"))
-    assert ids(reviewing.reviewed(told, other)) == ["op-deprecation-changed"]
+    assert ids(reviewing.reviewed(deprecated, other)) == ["op-deprecation-changed"]
 
 
 def test_a_c_declaration_that_changes_under_its_name_is_told_once():
@@ -366,8 +366,8 @@ def test_programs_in_c_are_told_whether_to_change_or_to_compile_again(edit, rule
 
 
 def test_an_entry_for_a_model_moves_no_page_of_another_folder():
-    kept = ("_common.yaml", "_sources.yaml", "sqrt.yaml")
-    texts = {name: untied(text) for name, text in all_texts().items() if name in kept}
+    files = ("_common.yaml", "_sources.yaml", "sqrt.yaml")
+    texts = {name: untied(text) for name, text in all_texts().items() if name in files}
     before, after = ({f"{side}/{name}": text for name, text in texts.items()} for side in ("a", "b"))
     entry = "onnx:\n  - {node: Sqrt, arguments: {src: X}}\n"
     review = reviewing.reviewed(before, after | {"b/sqrt.yaml": texts["sqrt.yaml"] + entry})

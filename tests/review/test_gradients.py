@@ -41,8 +41,8 @@ def test_a_gradient_that_changes_comes_or_goes_is_found_and_moves_what_was_predi
     with reviewing.remembered():
         for rule, sides in zip(rules, ((TEXTS, after), (after, TEXTS)), strict=True):
             found = reviewing.reviewed(*sides)
-            told = {finding.rule.id for finding in found.findings if finding.rule.area in ("op", "dtypes")}
-            assert rule in told
+            reported = {finding.rule.id for finding in found.findings if finding.rule.area in ("op", "dtypes")}
+            assert rule in reported
             assert found.impact.unpredicted == []
             page = "docs/square_backward.md" in found.impact.observed.files
             assert page == (after is AS_FUNCTION)

@@ -61,9 +61,9 @@ def loaded(texts: Mapping[str, str]) -> Library | None:
 def test_no_edit_of_a_formula_that_is_called_harmless_breaks_a_call(part: int):
     texts = reviewing.specs()
     base, wrong = load_texts(texts), []
-    for number, (told, after) in enumerate(formula_edits.edits(texts, EDITS // PARTS, random.Random(part))):
+    for number, (edits, after) in enumerate(formula_edits.edits(texts, EDITS // PARTS, random.Random(part))):
         head = loaded(after)
-        wrong += [(told, call) for call in (broken(base, head, number + 1, CALLS) if head else ())]
+        wrong += [(edits, call) for call in (broken(base, head, number + 1, CALLS) if head else ())]
     assert wrong == []
 
 
@@ -77,11 +77,11 @@ def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: in
             chance = random.Random(1000 * part + turn)
             texts = chance.choice(chance.choice([SETS, STEPS]))
             base = load_texts(texts)
-            for number, (told, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
+            for number, (edits, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
                 head = loaded(after)
                 for before, now in ((base, head), (head, base)):
                     found = broken(before, now, number, CALLS) if before and now else ()
-                    wrong += [(part, turn, number, told, call) for call in found]
+                    wrong += [(part, turn, number, edits, call) for call in found]
     assert wrong == []
 
 
@@ -95,11 +95,11 @@ def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
             chance, rng = random.Random(seed := 1000 * part + turn), generated.rng("edits", part, turn)
             texts = drawn(rng) if turn % (3 * BATCH) == BATCH else chance.choice([*step_edits.shipped(), *STEPS])
             base = load_texts(texts)
-            for told, after in step_edits.edits(texts, BATCH, chance):
+            for edits, after in step_edits.edits(texts, BATCH, chance):
                 head = loaded(after)
                 for before, now in ((base, head), (head, base)):
                     found = broken_steps(before, now, rng, STEP_CALLS) if before and now else ()
-                    wrong += [(seed, told, call) for call in found]
+                    wrong += [(seed, edits, call) for call in found]
     assert wrong == []
 
 
@@ -111,8 +111,8 @@ def test_kernels_agree_on_edits_that_are_called_harmless(part: int, kind: str, t
     wrong = []
     with reviewing.remembered(), quick_compiler(tmp_path):
         found = called_harmless(random.Random(part), kind)
-        for told, base, head, sides in itertools.islice(found, EXECUTED):
-            wrong += [(told, said) for said in told_apart.kernels_apart(sides, (base.pages, head.pages), 4)]
+        for edits, base, head, sides in itertools.islice(found, EXECUTED):
+            wrong += [(edits, found) for found in told_apart.kernels_apart(sides, (base.pages, head.pages), 4)]
     assert wrong == []
 
 
@@ -122,12 +122,12 @@ def called_harmless(chance: random.Random, kind: str) -> Iterator[tuple[str, Lib
     while True:
         sets = chance.choice([SETS, STEPS]) if kind != "steps" else [*step_edits.shipped(), *STEPS]
         base = load_texts(texts := chance.choice(sets))
-        for told, after in makes.edits(texts, BATCH, chance):
+        for edits, after in makes.edits(texts, BATCH, chance):
             head = loaded(after)
             for sides, own in told_apart.harmless(base, head) if head else ():
                 reach = any(RULES[edit.rule].kernel != "none" for edit in own)
                 if head and reach and not told_apart.doubted(sides, own):
-                    yield told, base, head, sides
+                    yield edits, base, head, sides
 
 
 def drawn(rng: np.random.Generator) -> dict[str, str]:
@@ -144,9 +144,9 @@ def test_what_edits_of_steps_move_is_what_was_predicted(part: int):
         for turn in range(60 if FULL else 2):
             chance = random.Random(1000 * part + turn)
             texts = chance.choice([*step_edits.shipped(), *STEPS])
-            for told, after in step_edits.edits(texts, 5 if FULL else 2, chance):
+            for edits, after in step_edits.edits(texts, 5 if FULL else 2, chance):
                 if loaded(after) and (moved := reviewing.reviewed(texts, after).impact.unpredicted):
-                    wrong.append((part, turn, told, moved[:3]))
+                    wrong.append((part, turn, edits, moved[:3]))
     assert wrong == []
 
 
@@ -174,8 +174,8 @@ def test_every_kind_of_edit_of_structure_is_taken_by_the_loader_somewhere():
             if taken == kinds:
                 break
             base, chance = load_texts(texts), random.Random(number)
-            for told, after in structure_edits.edits(texts, 12, chance, kinds - taken):
+            for edits, after in structure_edits.edits(texts, 12, chance, kinds - taken):
                 found[outcome := judged(base, after)] += 1
-                taken |= {told} if outcome != "refused" else set()
+                taken |= {edits} if outcome != "refused" else set()
     assert taken == kinds
     assert found.keys() == {"harmless", "breaking", "refused"}

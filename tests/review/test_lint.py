@@ -77,9 +77,9 @@ def test_types_and_ranks_that_only_one_of_two_tied_operations_takes_are_noted():
     texts = without(BACK, r"  - \{diff_dst: f16, .*")
     notes = [note for note in lint(load_texts(texts)) if note.ops == ("ConvTransposeBackwardData",)]
     assert {note.rule for note in notes} == {"lint-relation-uneven"}
-    said = {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
-    said.add("ConvTransposeBackwardWeights has src f16 diff_dst f16 diff_weights f16")
-    assert {note.message for note in notes} == said
+    expected = {"Convolution has src f16 weights f16 dst f16", "ConvTranspose has src f16 weights f16 dst f16"}
+    expected.add("ConvTransposeBackwardWeights has src f16 diff_dst f16 diff_weights f16")
+    assert {note.message for note in notes} == expected
     texts = reviewing.edited(SPECS, BACK, ("max: 3}", "max: 2}"))
     assert any("has 1 to 3 spatial axes" in note.message for note in lint(load_texts(texts)))
 
@@ -90,9 +90,9 @@ def test_a_note_about_the_new_side_is_a_finding_that_can_be_waived():
     assert [f.rule.id for f in found.findings] == ["lint-page-uncited", "source-page-added"]
     note = found.findings[0]
     assert (note.severity, str(note.new)) == ("notice", "spec/onednn_graph/_sources.yaml:4:5")
-    said = (
+    waivers = (
         f"waivers: [{{rule: {note.rule.id}, fingerprint: '{note.fingerprint}', reason: soon, expires: 2030-02-01}}]\n"
     )
-    waived = reviewing.reviewed(SPECS, after, old_waivers=said, waivers=said)
+    waived = reviewing.reviewed(SPECS, after, old_waivers=waivers, waivers=waivers)
     assert [f.rule.id for f in waived.failing("notice")] == ["source-page-added"]
     assert [f.rule.id for f in reviewing.reviewed(after, SPECS).findings] == ["source-page-removed"]

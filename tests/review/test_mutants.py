@@ -203,11 +203,11 @@ def outcome(mutant: Mutant) -> list[str]:
         return [REFUSED]
     assert found.impact.unpredicted == [], "; ".join(found.impact.unpredicted)
     old, new = load_texts(TEXTS), load_texts(after)
-    kept = {op.op for op in new.ops if any(o.op == op.op and _changed(o, op) for o in old.ops)}
+    changed = {op.op for op in new.ops if any(o.op == op.op and _changed(o, op) for o in old.ops)}
     noted = {op for finding in found.findings if finding.rule.id == "op-revision-kept" for op in finding.ops}
-    assert noted == kept, mutant.name
-    told = [finding.rule for finding in found.findings if finding.rule.area not in ("lint", "symbol", "split", "c")]
-    return sorted(rule.id for rule in told if rule.id != "op-revision-kept")
+    assert noted == changed, mutant.name
+    rules = [finding.rule for finding in found.findings if finding.rule.area not in ("lint", "symbol", "split", "c")]
+    return sorted(rule.id for rule in rules if rule.id != "op-revision-kept")
 
 
 def _changed(old: Op, new: Op) -> bool:

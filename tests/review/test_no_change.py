@@ -88,8 +88,8 @@ def test_operands_in_another_order_are_no_change_to_callers():
                 holder[spot.path[-1]] = f"{target}{sign}{said(turned(expr.parse(value)))}"
         sides = [{**others, file: mutants.written(side)} for side in (data, after)]
         changed += sides[0] != sides[1]
-        if told := found(sides[0], sides[1]):
-            wrong[file] = told
+        if findings := found(sides[0], sides[1]):
+            wrong[file] = findings
     assert wrong == {}
     assert changed > 20
 
@@ -135,7 +135,7 @@ def test_defaults_that_are_written_out_are_no_change_to_callers():
                     continue
                 holder[key] = value.format(function=op.function, name=holder.get("name"))
                 taken.add((cls, key))
-        if told := found(before, {**others, file: mutants.written(after)}):
-            wrong[file] = told
+        if findings := found(before, {**others, file: mutants.written(after)}):
+            wrong[file] = findings
     assert wrong == {}
     assert len(taken) == 7

@@ -39,8 +39,9 @@ def review() -> Review:
     after = reviewing.edited(after, "_common.yaml", ("same_lower: ceil(T / 2)", "same_lower: floor(T / 2)"))
     found = reviewing.reviewed(SPECS, after)
     waived = found.findings[0]
-    said = f"waivers: [{{rule: {waived.rule.id}, fingerprint: '{waived.fingerprint}', reason: agreed, expires: 2030-02-01}}]\n"
-    found = reviewing.reviewed(SPECS, after, waivers=said)
+    entry = f"{{rule: {waived.rule.id}, fingerprint: '{waived.fingerprint}', reason: agreed, expires: 2030-02-01}}"
+    waiver = f"waivers: [{entry}]\n"
+    found = reviewing.reviewed(SPECS, after, waivers=waiver)
     last = dataclasses.replace(
         found.findings[-1], witness=Witness(3, call_text.parse("conv_transpose(src f32[1,4,4,8])"), differs="values")
     )
@@ -95,7 +96,7 @@ def test_every_finding_stands_under_its_operations_with_all_that_is_known_of_it(
     for card in cards:
         fingerprint = card.select(".copy")[1].get_text()
         finding = next(f for f in review.findings if f.fingerprint == fingerprint)
-        said = " ".join(card.get_text().split())
+        shown = " ".join(card.get_text().split())
         assert card.h3.get_text().split()[-1] == finding.rule.id
         assert card.h3.span.get_text() == ("waived" if finding.waived else finding.severity)
         expected = [
@@ -106,8 +107,8 @@ def test_every_finding_stands_under_its_operations_with_all_that_is_known_of_it(
             str(finding.new or ""),
             finding.reproduce,
         ]
-        assert all(text in said for text in expected)
-        assert " ".join(" ".join(finding.witness.lines() if finding.witness else []).split()) in said
+        assert all(text in shown for text in expected)
+        assert " ".join(" ".join(finding.witness.lines() if finding.witness else []).split()) in shown
         assert [value.get_text() for value in card.select(".value")] == [finding.was, finding.now]
         moved = finding.moved.kernels | finding.moved.files
         assert {name.get_text() for name in card.select(".names li")} == moved

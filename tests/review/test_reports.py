@@ -79,18 +79,18 @@ def test_every_form_tells_the_action_of_every_finding(form: str, review: Review)
     text = FORMATS[form](review, False)
     text = bs4.BeautifulSoup(text, "html.parser").get_text() if form == "html" else text
     for finding in review.findings:
-        said = {"junit": "raise `revision`"}.get(form, advice(finding).split(",")[0].replace("`", ""))
-        assert said.replace("`", "") in text.replace("\\", "").replace("`", ""), finding.rule.id
+        action = {"junit": "raise `revision`"}.get(form, advice(finding).split(",")[0].replace("`", ""))
+        assert action.replace("`", "") in text.replace("\\", "").replace("`", ""), finding.rule.id
 
 
 def test_every_rule_has_one_action_of_one_line_and_a_break_is_never_left_alone(review: Review):
     assert ADVICE.keys() <= RULES.keys()
     for rule in RULES.values():
         for ops in ((), ("ConvTranspose",)):
-            said = advice(dataclasses.replace(review.findings[0], rule=rule, ops=ops, moved=Moved()))
-            assert said
-            assert not set("{}\n") & set(said), rule.id
-            assert rule.contract not in ("breaking", "dangerous") or "nothing" not in said, rule.id
+            action = advice(dataclasses.replace(review.findings[0], rule=rule, ops=ops, moved=Moved()))
+            assert action
+            assert not set("{}\n") & set(action), rule.id
+            assert rule.contract not in ("breaking", "dangerous") or "nothing" not in action, rule.id
 
 
 # How long, and how whole.
@@ -125,10 +125,10 @@ def test_a_comment_keeps_within_what_github_takes_and_says_what_it_left_out(revi
     lines = text.splitlines()
     assert lines.count("</details>") == sum(line.startswith("<details>") for line in lines)
     assert sum(line.startswith("```") for line in lines) % 2 == 0
-    told = sum(line.startswith("<details>") and "C that changes" not in line for line in lines)
+    shown = sum(line.startswith("<details>") and "C that changes" not in line for line in lines)
     left = re.search(r"(\d+) more findings: run `", text)
-    assert told >= 1
-    assert told + (int(left[1]) if left else 0) == count
+    assert shown >= 1
+    assert shown + (int(left[1]) if left else 0) == count
 
 
 def test_spec_text_ends_no_fence_and_opens_no_element_in_a_comment(review: Review):

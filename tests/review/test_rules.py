@@ -92,7 +92,7 @@ UNLIKE = {
     "input-optional-added": "input-tensor-removed",
     "input-tensor-removed": "input-optional-added",
 }
-BREAKS_BOTH_WAYS = {"input-axes": "a call has one number of axes, the old or the new"}
+BREAKS_IN_BOTH_DIRECTIONS = {"input-axes": "a call has one number of axes, the old or the new"}
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ def base(where: str) -> dict[str, str]:
     if not alone:
         every = {f"{reviewing.FOLDER}/{name}": text for name, text in specs.all_texts().items()}
         return texts if f"{reviewing.FOLDER}/{PLACES[where][0]}" in texts else every
-    kept = {
+    files = {
         name: text for name, text in texts.items() if name.endswith((f"/{alone}", "/_common.yaml", "/_sources.yaml"))
     }
-    return {name: specs.untied(text) for name, text in kept.items()}
+    return {name: specs.untied(text) for name, text in files.items()}
 
 
 def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:
@@ -231,7 +231,7 @@ def test_every_rule_has_the_mirror_that_its_word_asks_for_or_a_reason_why_not():
 def test_what_is_safe_one_way_is_not_safe_the_other_way():
     """Accepting more is compatible and accepting less is breaking; whatever is returned otherwise is never compatible."""
     for rule in RULES.values():
-        if rule.id.removesuffix(f"-{rule.action}") in BREAKS_BOTH_WAYS:
+        if rule.id.removesuffix(f"-{rule.action}") in BREAKS_IN_BOTH_DIRECTIONS:
             continue
         if rule.direction == "in" and rule.action in OPPOSITE and not rule.mirror.startswith("! "):
             assert {rule.contract, RULES[rule.mirror].contract} == {"breaking", "compatible"}, rule.id

@@ -95,16 +95,16 @@ def test_a_clone_without_the_main_line_has_no_base(
     git(tmp_path, "clone", "--quiet", "--depth", "1", "--branch", "branch", here.as_uri(), str(clone))
     monkeypatch.chdir(clone)
     assert cli.main(["diff"]) == 2
-    said = capsys.readouterr().err
-    assert "no commit to compare with" in said
-    assert "the clone is shallow" in said
+    printed = capsys.readouterr().err
+    assert "no commit to compare with" in printed
+    assert "the clone is shallow" in printed
     git(clone, "fetch", "--quiet", "--unshallow", "origin", "main:refs/remotes/origin/main")
     assert "attribute-default-changed" in rules(capsys)
     monkeypatch.chdir(here)
     git(here, "branch", "--quiet", "-D", "main")
     assert cli.main(["diff"]) == 2
     assert "no commit to compare with" in capsys.readouterr().err
-    assert "or name BASE, for example git:HEAD^" in said
+    assert "or name BASE, for example git:HEAD^" in printed
 
 
 def test_a_spec_that_is_only_deleted_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]):
@@ -131,9 +131,9 @@ def test_git_drives_a_review_of_every_file_to_its_end(here: Path):
     (here / "spec/LOCK.yaml").write_text("revisions: {}\n", encoding="utf-8")
     broken = git(here, "diff", **paths)  # git fails where a driver does
     edit(here, ("revision: one", "revision: 2"), POOL)
-    told = git(here, "diff", **paths)
+    printed = git(here, "diff", **paths)
     for rule in ("attribute-default-changed", "op-revision-raised", "lock-entry-removed"):
-        assert rule in told
+        assert rule in printed
     assert "attribute-default-changed" not in broken  # no side of it can be read
 
 

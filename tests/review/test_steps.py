@@ -48,8 +48,10 @@ def found(name: str, old: str, new: str) -> tuple[set[str], set[str]]:
     before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
     review = reviewing.reviewed(before, reviewing.edited(before, f"{name}.yaml", (old, new)))
     assert review.impact.unpredicted == []
-    kept = [finding for finding in review.findings if not finding.rule.id.startswith(("op-revision", "split-", "c-"))]
-    return {finding.rule.id for finding in kept}, {finding.rule.contract for finding in kept}
+    findings = [
+        finding for finding in review.findings if not finding.rule.id.startswith(("op-revision", "split-", "c-"))
+    ]
+    return {finding.rule.id for finding in findings}, {finding.rule.contract for finding in findings}
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,9 @@ def test_a_waiver_may_stand_once():
 
 def test_a_waiver_holds_through_its_last_day_and_for_180_days_at_most():
     last = TODAY + datetime.timedelta(days=180)
-    [kept] = read_waivers("waivers:\n" + waiver(expires=last.isoformat()), "w", TODAY).waivers
-    assert not expired(kept, last)
-    assert expired(kept, last + datetime.timedelta(days=1))
+    [read] = read_waivers("waivers:\n" + waiver(expires=last.isoformat()), "w", TODAY).waivers
+    assert not expired(read, last)
+    assert expired(read, last + datetime.timedelta(days=1))
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ FINISH = ("+ factor[n] * 0.5", "+ factor[n] * 2")
 
 def base() -> dict[str, str]:
     """ConvTranspose alone, with what it takes from the shared files."""
-    kept = tuple(f"{reviewing.FOLDER}/{name}.yaml" for name in ("conv_transpose", "_common", "_sources"))
-    texts = {name: text for name, text in reviewing.specs().items() if name in kept}
+    files = tuple(f"{reviewing.FOLDER}/{name}.yaml" for name in ("conv_transpose", "_common", "_sources"))
+    texts = {name: text for name, text in reviewing.specs().items() if name in files}
     return {name: specs.untied(text) for name, text in texts.items()}
 
 

@@ -209,8 +209,8 @@ def _weights_shape(
 ) -> tuple[int, ...]:
     """The library's arrangement or, where the shapes can say so, the page's (R1)."""
     small, big = groups * a, b
-    told = {"ConvTranspose": a, "ConvTransposeBackwardData": b, "ConvTransposeBackwardWeights": a + b}.get(op, 0)
-    if told and rng.random() < 0.5:
+    channels = {"ConvTranspose": a, "ConvTransposeBackwardData": b, "ConvTransposeBackwardWeights": a + b}.get(op, 0)
+    if channels and rng.random() < 0.5:
         small, big = a, groups * b
     return (small, big, *kernel) if weights_format[-1] == "X" else (*kernel, big, small)
 

@@ -50,7 +50,8 @@ def places(library: Library) -> list[Place]:
         located += [
             e for t in (*op.inputs, *op.outputs) for dims in t.dims_by_arrangement.values() for e in dims.values()
         ]
-        located += [i for t in (*op.inputs, *op.outputs) for way in t.arrangements.values() for i in way.index.values()]
+        tensors = (*op.inputs, *op.outputs)
+        located += [i for t in tensors for one in t.arrangements.values() for i in one.index.values()]
         located += [*op.semantics.ranges.values(), *([op.semantics.finish] if op.semantics.finish else [])]
         reduced = op.semantics.assignment
         found |= {(f.at.file, f.at.line, f.text): None for f in located}
@@ -62,7 +63,7 @@ def edits(texts: Mapping[str, str], count: int, chance: random.Random) -> Iterat
     """What was done, and the texts after it; every third time in two places."""
     known = places(load_texts(texts))
     for number in range(count):
-        after, told = dict(texts), []
+        after, kinds = dict(texts), []
         for place in chance.sample(known, 2 if number % 3 == 2 else 1):
             new = edited(place.text, chance)
             lines = after[place.file].split("\n")
@@ -70,21 +71,21 @@ def edits(texts: Mapping[str, str], count: int, chance: random.Random) -> Iterat
             quoted = f'"{place.text}"' in line or f"'{place.text}'" in line
             lines[place.line - 1] = line.replace(place.text, new if quoted else f'"{new}"', 1)
             after[place.file] = "\n".join(lines)
-            told.append(f"{place.file.rsplit('/', 1)[-1]}:{place.line}: {place.text} -> {new}")
-        yield "; ".join(told), after
+            kinds.append(f"{place.file.rsplit('/', 1)[-1]}:{place.line}: {place.text} -> {new}")
+        yield "; ".join(kinds), after
 
 
 def edited(text: str, chance: random.Random) -> str:
     """A formula with one change."""
     names = [name for name in NAME.findall(text) if name not in ("not", "and", "or")] or ["1"]
     name, far = chance.choice(names), str(chance.choice(FAR))
-    way = chance.random()
-    if way < 0.6:
+    draw = chance.random()
+    if draw < 0.6:
         made = chance.choice(CONDITIONS if LOGICAL.search(text) else NUMBERS)
         return made.replace("{f}", text).replace("{x}", name).replace("{c}", far)
-    if way < 0.75 and NUMBER.search(text):
+    if draw < 0.75 and NUMBER.search(text):
         found = chance.choice(list(NUMBER.finditer(text)))
         return text[: found.start()] + chance.choice([far, str(int(found.group()) + 1)]) + text[found.end() :]
-    if way < 0.9:
+    if draw < 0.9:
         return re.sub(rf"\b{name}\b", chance.choice(names), text, count=1)
     return text.replace("floor", "ceil", 1) if "floor" in text else text.replace("max", "min", 1)

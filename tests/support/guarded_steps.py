@@ -95,8 +95,8 @@ def check(function: Any, op: Any, call: StepCall, random: np.random.Generator) -
         out = tuple(guarded(np.full(x.shape, 77).astype(x.dtype), bool(random.integers(2))) for x in expected.values())
         found = outputs(function(*inputs, **call.attributes, threads=threads, out=out[0] if len(out) == 1 else out))
         for array, wanted in zip(found, expected.values(), strict=True):
-            told = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
-            assert told is None, (told, threads)
+            problem = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+            assert problem is None, (problem, threads)
         bits.add(b"".join(array.tobytes() for array in found))
     assert len(bits) == 1
 

@@ -109,8 +109,8 @@ CALLS: tuple[Call, ...] = (
     ("avg_pool_backward", [whole(2, 5, 3)], {"kernel": [2], "strides": [2], "src_shape": (2, 11, 3)}),
     ("avg_pool_backward", [whole(2, 3, 4, 2)], {"kernel": [2, 4], "pads": [0, 1], "src_shape": [2, 3, 5, 3], "data_format": "NCX"}),
     *(
-        ("grouped", [whole(3, 6, 5, dtype=ml_dtypes.uint4), real(*scales), whole(*zps, dtype=np.int32)], {"qtype": "per_group", "axis": axis, **said})
-        for axis, scales, zps, said in (
+        ("grouped", [whole(3, 6, 5, dtype=ml_dtypes.uint4), real(*scales), whole(*zps, dtype=np.int32)], {"qtype": "per_group", "axis": axis, **expected})
+        for axis, scales, zps, expected in (
             (1, (3, 2, 5), (3, 1, 5), {"group_shape": [1, 3, 1]}),
             (0, (1, 6, 5), (1, 6, 5), {}),
             (-1, (3, 6, 5), (3, 6, 5), {"group_shape": (1, 1, 1)}),

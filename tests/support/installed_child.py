@@ -41,8 +41,8 @@ def main(name: str, specs: Path, calls: int) -> None:
                 continue
             with spec_packages.instruction_set(module, isa):
                 agree = step_verdicts if op.semantics.steps else spec_packages
-                said = agree.first_disagreement(module, op, np.random.default_rng(0), calls, seen)
-                assert said is None, f"{isa}: {said}"
+                problem = agree.first_disagreement(module, op, np.random.default_rng(0), calls, seen)
+                assert problem is None, f"{isa}: {problem}"
                 checked += 1
     compiling = [part for part in ("_build", "_compiler", "_cache") if f"{name}.{part}" in sys.modules]
     print(json.dumps({"checked": checked, "compiling": compiling, "import": imported, "first": first}))

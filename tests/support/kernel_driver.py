@@ -101,17 +101,17 @@ def packed(
     return b"".join([head, sizes, *(array.tobytes() for array in arrays if array is not None)]), answer
 
 
-def check(calls: Sequence[Call], answers: Sequence[np.ndarray], said: bytes) -> None:
+def check(calls: Sequence[Call], answers: Sequence[np.ndarray], printed: bytes) -> None:
     """Hold what a program wrote against the rulings."""
-    for call, answer in zip(calls, unpacked(answers, said), strict=True):
+    for call, answer in zip(calls, unpacked(answers, printed), strict=True):
         assert same(answer, rulings.compute(call)), describe(call)
 
 
-def unpacked(answers: Sequence[np.ndarray], said: bytes) -> list[np.ndarray]:
+def unpacked(answers: Sequence[np.ndarray], printed: bytes) -> list[np.ndarray]:
     """The results that a program wrote, each like the array that was made for it."""
     found, at = [], 0
     for like in answers:
-        found.append(np.frombuffer(said[at : at + like.nbytes], np.uint8).view(like.dtype).reshape(like.shape))
+        found.append(np.frombuffer(printed[at : at + like.nbytes], np.uint8).view(like.dtype).reshape(like.shape))
         at += like.nbytes
-    assert at == len(said)
+    assert at == len(printed)
     return found

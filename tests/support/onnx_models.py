@@ -54,16 +54,16 @@ def unary(random: Rng) -> Drawn:
     x = real(random, *random.integers(1, 6, random.integers(1, 4)))
     if kind in ("Log", "Sqrt", "Reciprocal"):
         x = np.abs(x) + np.float32(0.1)
-    said: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if kind in ("Elu", "LeakyRelu", "HardSigmoid") and random.random() < 0.7:
-        said["alpha"] = float(random.uniform(0.1, 1.5))
+        attributes["alpha"] = float(random.uniform(0.1, 1.5))
     if kind == "HardSigmoid" and random.random() < 0.5:
-        said["beta"] = float(random.uniform(0.1, 0.9))
+        attributes["beta"] = float(random.uniform(0.1, 0.9))
     if kind in ("Softmax", "LogSoftmax") and random.random() < 0.7:
-        said["axis"] = int(random.integers(-x.ndim, x.ndim))
+        attributes["axis"] = int(random.integers(-x.ndim, x.ndim))
     if kind == "Gelu" and random.random() < 0.5:
-        said["approximate"] = "tanh"
-    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], int(random.integers(22, 24))), [x]
+        attributes["approximate"] = "tanh"
+    return model_of(helper.make_node(kind, ["x"], ["y"], **attributes), [x], int(random.integers(22, 24))), [x]
 
 
 def binary(random: Rng) -> Drawn:
@@ -80,16 +80,16 @@ def reduce(random: Rng) -> Drawn:
     kind, opset = str(random.choice(REDUCE)), int(random.choice([11, 12, 13, 17, 18, 20]))
     x = real(random, *random.integers(1, 5, random.integers(1, 5)))
     axes = random.permutation(x.ndim)[: random.integers(1, x.ndim + 1)].astype(np.int64)
-    said: dict[str, Any] = {"keepdims": int(random.integers(0, 2))} if random.random() < 0.7 else {}
+    attributes: dict[str, Any] = {"keepdims": int(random.integers(0, 2))} if random.random() < 0.7 else {}
     given = [x]
     if random.random() < 0.8:
         if opset >= (13 if kind == "ReduceSum" else 18):
             given.append(axes)
         else:
-            said["axes"] = axes.tolist()
+            attributes["axes"] = axes.tolist()
     elif opset >= 18 and random.random() < 0.5:
-        said["noop_with_empty_axes"] = 0
-    node = helper.make_node(kind, ["x", "axes"][: len(given)], ["y"], **said)
+        attributes["noop_with_empty_axes"] = 0
+    node = helper.make_node(kind, ["x", "axes"][: len(given)], ["y"], **attributes)
     return model_of(node, given, opset, len(given) - 1), given[:1]
 
 
@@ -107,21 +107,21 @@ def _convolution(random: Rng, kind: str) -> Drawn:
     kernel = [int(k) for k in random.integers(1, 4, rank)]
     x = real(random, int(random.integers(1, 3)), ic, *random.integers(7, 10, rank))
     w = real(random, *((oc, ic // groups) if kind == "Conv" else (ic, oc // groups)), *kernel)
-    said: dict[str, Any] = {"group": groups} if groups > 1 or random.random() < 0.5 else {}
+    attributes: dict[str, Any] = {"group": groups} if groups > 1 or random.random() < 0.5 else {}
     if random.random() < 0.7:
-        said["strides"] = [int(s) for s in random.integers(1, 4, rank)]
+        attributes["strides"] = [int(s) for s in random.integers(1, 4, rank)]
     if random.random() < 0.5:
-        said["dilations"] = [int(s) for s in random.integers(1, 3, rank)]
+        attributes["dilations"] = [int(s) for s in random.integers(1, 3, rank)]
     if random.random() < 0.5:
-        said["kernel_shape"] = kernel
+        attributes["kernel_shape"] = kernel
     if random.random() < 0.5:
-        said["pads"] = [int(p) for p in random.integers(0, 2, 2 * rank)]
+        attributes["pads"] = [int(p) for p in random.integers(0, 2, 2 * rank)]
     elif kind == "Conv" and random.random() < 0.5:
-        said["auto_pad"] = str(random.choice(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]))
-    if kind == "ConvTranspose" and "strides" in said and random.random() < 0.5:
-        said["output_padding"] = [int(random.integers(0, s)) for s in said["strides"]]
+        attributes["auto_pad"] = str(random.choice(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]))
+    if kind == "ConvTranspose" and "strides" in attributes and random.random() < 0.5:
+        attributes["output_padding"] = [int(random.integers(0, s)) for s in attributes["strides"]]
     inputs = [x, w, *([real(random, oc)] if random.random() < 0.5 else [])]
-    return model_of(helper.make_node(kind, ["x", "w", "b"][: len(inputs)], ["y"], **said), inputs, 22), inputs
+    return model_of(helper.make_node(kind, ["x", "w", "b"][: len(inputs)], ["y"], **attributes), inputs, 22), inputs
 
 
 def pool(random: Rng) -> Drawn:
@@ -129,22 +129,22 @@ def pool(random: Rng) -> Drawn:
     # The reference's global maximum is over two axes, however many there are.
     rank = 2 if kind == "GlobalMaxPool" else int(random.integers(1, 4))
     x = real(random, int(random.integers(1, 3)), int(random.integers(1, 4)), *random.integers(5, 9, rank))
-    said: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if not kind.startswith("Global"):
         kernel = [int(k) for k in random.integers(1, 4, rank)]
-        said["kernel_shape"] = kernel
+        attributes["kernel_shape"] = kernel
         if random.random() < 0.7:
-            said["strides"] = [int(s) for s in random.integers(1, 4, rank)]
+            attributes["strides"] = [int(s) for s in random.integers(1, 4, rank)]
         if random.random() < 0.6:
-            said["pads"] = [int(random.integers(0, k)) for k in (*kernel, *kernel)]
+            attributes["pads"] = [int(random.integers(0, k)) for k in (*kernel, *kernel)]
         if kind == "AveragePool" and random.random() < 0.5:
-            said["count_include_pad"] = int(random.integers(0, 2))
+            attributes["count_include_pad"] = int(random.integers(0, 2))
         if kind == "MaxPool" and random.random() < 0.4:
-            said["dilations"] = [int(d) for d in random.integers(1, 3, rank)]
-            said.pop("pads", None)
-        if random.random() < 0.4 and not said.get("count_include_pad"):
-            said["ceil_mode"] = 1
-    return model_of(helper.make_node(kind, ["x"], ["y"], **said), [x], 22), [x]
+            attributes["dilations"] = [int(d) for d in random.integers(1, 3, rank)]
+            attributes.pop("pads", None)
+        if random.random() < 0.4 and not attributes.get("count_include_pad"):
+            attributes["ceil_mode"] = 1
+    return model_of(helper.make_node(kind, ["x"], ["y"], **attributes), [x], 22), [x]
 
 
 def product(random: Rng) -> Drawn:
@@ -157,8 +157,8 @@ def product(random: Rng) -> Drawn:
     inputs = [real(random, *((k, m) if flips[0] else (m, k))), real(random, *((n, k) if flips[1] else (k, n)))]
     if random.random() < 0.6:
         inputs.append(real(random, n))
-    said = {"transA": flips[0], "transB": flips[1]}
-    return model_of(helper.make_node("Gemm", ["a", "b", "c"][: len(inputs)], ["y"], **said), inputs, 13), inputs
+    attributes = {"transA": flips[0], "transB": flips[1]}
+    return model_of(helper.make_node("Gemm", ["a", "b", "c"][: len(inputs)], ["y"], **attributes), inputs, 13), inputs
 
 
 def norm(random: Rng) -> Drawn:
@@ -168,54 +168,54 @@ def norm(random: Rng) -> Drawn:
     groups = int(random.integers(1, 4))
     channels = groups * int(random.integers(1, 4))
     x = real(random, 2, channels, *random.integers(2, 5, random.integers(1, 3)))
-    said: dict[str, Any] = {"epsilon": float(random.choice([1e-5, 1e-3]))} if random.random() < 0.6 else {}
+    attributes: dict[str, Any] = {"epsilon": float(random.choice([1e-5, 1e-3]))} if random.random() < 0.6 else {}
     inputs = [x, real(random, channels), real(random, channels)]
     if kind == "BatchNormalization":
         inputs += [real(random, channels), np.abs(real(random, channels)) + np.float32(0.1)]
     if kind == "GroupNormalization":
-        said["num_groups"] = groups
+        attributes["num_groups"] = groups
     if kind == "LayerNormalization":
         axis = int(random.integers(1, x.ndim))
-        said["axis"] = axis - int(random.integers(0, 2)) * x.ndim
+        attributes["axis"] = axis - int(random.integers(0, 2)) * x.ndim
         inputs = [x, real(random, *x.shape[axis:]), real(random, *x.shape[axis:])]
     names = list("xsbmv")[: len(inputs)]
-    return model_of(helper.make_node(kind, names, ["y"], **said), inputs, 21), inputs
+    return model_of(helper.make_node(kind, names, ["y"], **attributes), inputs, 21), inputs
 
 
 def moved(random: Rng) -> Drawn:
     kind = str(random.choice(["Transpose", "Reshape", "Concat", "Where", "Clip", "Resize", "PRelu", "Pow", "Cast"]))
     x = real(random, *random.integers(1, 5, 4))
-    inputs, said, constants = [x], {}, 0
+    inputs, attributes, constants = [x], {}, 0
     if kind == "Transpose" and random.random() < 0.7:
-        said["perm"] = random.permutation(4).tolist()
+        attributes["perm"] = random.permutation(4).tolist()
     if kind == "Reshape":
         inputs, constants = [x, np.array([0, -1, x.shape[3]], np.int64)], 1
     if kind == "Concat":
-        said["axis"] = int(random.integers(-4, 4))
+        attributes["axis"] = int(random.integers(-4, 4))
         inputs = [x, x[:], real(random, *x.shape)]
     if kind == "Where":
         inputs = [x > 0, x, real(random, *x.shape)]
     if kind == "Clip":
         inputs, constants = [x, np.array(-0.5, np.float32), np.array(0.5, np.float32)], 2
     if kind == "Resize":
-        said = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         scales = random.integers(1, 6, 2).astype(np.float32)
         if random.random() < 0.6:
-            said = {
+            attributes = {
                 "mode": "linear",
                 "coordinate_transformation_mode": str(random.choice(["half_pixel", "align_corners"])),
             }
             scales = random.integers(1, 9, 2).astype(np.float32) / np.array(x.shape[2:], np.float32)
             scales = np.where(scales * np.array(x.shape[2:], np.float64) % 1 < 0.5, scales, np.float32(2))
-        node = helper.make_node(kind, ["x", "", "scales"], ["y"], **said)
+        node = helper.make_node(kind, ["x", "", "scales"], ["y"], **attributes)
         return model_of(node, [x, np.array([1, 1, *scales], np.float32)], 18, 1), [x]
     if kind == "PRelu":
         inputs = [x, real(random, x.shape[1], 1, 1)]
     if kind == "Pow":
         inputs, constants = [np.abs(x), np.array(random.choice([0.5, 2.0, 3.0]), np.float32)], 1
     if kind == "Cast":
-        said["to"] = int(random.choice([TensorProto.FLOAT16, TensorProto.BFLOAT16]))
-    node = helper.make_node(kind, list("abc")[: len(inputs)], ["y"], **said)
+        attributes["to"] = int(random.choice([TensorProto.FLOAT16, TensorProto.BFLOAT16]))
+    node = helper.make_node(kind, list("abc")[: len(inputs)], ["y"], **attributes)
     return model_of(node, inputs, 18, constants), inputs[: len(inputs) - constants]
 
 

@@ -74,11 +74,11 @@ def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
     cell = f"out_0[{', '.join(out)}]"
     sums = f"sums[{', '.join(out)}]"
     more = [f"in_{count + n}[{', '.join(letters)}]" for n, letters in enumerate(others)]
-    said = f"  steps:\n    - {cell} += {value}"
+    blocks = f"  steps:\n    - {cell} += {value}"
     if not steps:
-        said = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell, *more)}" if finish else "")
+        blocks = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell, *more)}" if finish else "")
     elif finish:
-        said = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums, *more)}"
+        blocks = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums, *more)}"
     rows = "\n".join(
         f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count + len(others)))}, out_0: {made}, accumulate: f32}}"
         for read, made in (ROWS if steps else ROWS[::2])
@@ -99,7 +99,7 @@ dtypes:
 {rows}
 semantics:
   ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
-{said}
+{blocks}
 """
     return Drawn(op, text, tuple(factors), out, tuple(others))
 

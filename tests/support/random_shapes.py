@@ -115,9 +115,9 @@ def leave_out(made: StepDraft, tensor: dict[str, Any]) -> None:
     axes = list(tensor["dims"])
     free = not {"optional", "broadcast", "may_lack"} & tensor.keys() and made.mode not in ("lacking", "summed")
     if axes and free and not {"layout", "may_lack"} & made.inputs[0].keys() and d.chance(0.6):
-        kept = [axis for axis in axes if d.chance(0.5)]
+        remaining = [axis for axis in axes if d.chance(0.5)]
         name = d.word(["whole", "shared_by_all"])
-        d.layouts[name] = {"whole": d.shuffled(axes), "shared_by_all": kept}
+        d.layouts[name] = {"whole": d.shuffled(axes), "shared_by_all": remaining}
         tensor["layout"] = name
 
 
@@ -135,10 +135,10 @@ def integers(made: StepDraft) -> None:
     made.integers = {source.name}
     own = Formulas(d.rng, [x for x in letters if x], [source], True, f.numbers, f.divisors, truths=f.truths, bits=True)
     operator = d.one(["=", "+=", "max=", "min="])
-    kept = own.letters if operator == "=" else [x for x in own.letters if d.chance(0.5)]
-    target = f"{name}[{', '.join(x.name for x in kept)}]"
+    indexed = own.letters if operator == "=" else [x for x in own.letters if d.chance(0.5)]
+    target = f"{name}[{', '.join(x.name for x in indexed)}]"
     made.steps.append(f"{target} {operator} bit_{d.one(['and', 'or', 'xor'])}({own.exact()}, {own.exact()})")
-    made.sources.append(Source(name, tuple((x.extent, x.kind) for x in kept), "sums"))
+    made.sources.append(Source(name, tuple((x.extent, x.kind) for x in indexed), "sums"))
 
 
 def filled(made: StepDraft) -> None:
@@ -175,18 +175,21 @@ def stated(made: StepDraft) -> None:
     d.dims["told"] = {"symbol": symbol}
     letter = Letter(d.letter(), symbol)
     whole = [x for x in made.letters if x.kind == "one" and x.extent in made.symbols()]
-    kept = d.shuffled([letter, *whole[:1]])
+    letters = d.shuffled([letter, *whole[:1]])
     made.letters.append(letter)
-    tensor: dict[str, Any] = {"name": name, "dims": {f"{x.extent[0].upper()}{n}": x.extent for n, x in enumerate(kept)}}
-    if len(kept) > 1 and d.chance(0.4):
+    tensor: dict[str, Any] = {
+        "name": name,
+        "dims": {f"{x.extent[0].upper()}{n}": x.extent for n, x in enumerate(letters)},
+    }
+    if len(letters) > 1 and d.chance(0.4):
         tensor["layout"] = d.layout(list(tensor["dims"]))
-    made.formulas.letters = kept
-    made.steps.append(f"{name}[{', '.join(x.name for x in kept)}] = {made.formulas.exact()}")
+    made.formulas.letters = letters
+    made.steps.append(f"{name}[{', '.join(x.name for x in letters)}] = {made.formulas.exact()}")
     made.outputs.append(tensor)
     made.stored[name] = "small"
     entry = {"name": d.take(NAMES), "type": "s64[]", "required": True, "length": "any", "shape_of": name}
     d.attributes.append(entry)
-    made.sources.append(Source(name, tuple((x.extent, x.kind) for x in kept)))
+    made.sources.append(Source(name, tuple((x.extent, x.kind) for x in letters)))
 
 
 def ordered(made: StepDraft) -> None:

@@ -59,8 +59,8 @@ def _extent(d: Draft, letters: dict[str, str]) -> str:
     if kind == "quotient":
         whole, groups = d.size(), d.number(1)
         argument = str(d.attributes[-1]["name"])
-        said = f"{whole} % {groups} == 0" if d.chance(0.5) else f"{groups} <= 64 and 0 == {whole} % {groups}"
-        d.require(said, argument)
+        condition = f"{whole} % {groups} == 0" if d.chance(0.5) else f"{groups} <= 64 and 0 == {whole} % {groups}"
+        d.require(condition, argument)
         return f"{whole} / {groups}"
     return d.named(f"{size} * 2") if kind == "named" else size
 
@@ -137,8 +137,8 @@ def _input(d: Draft, letters: dict[str, str], optional: bool) -> tuple[dict[str,
 
 def _tell(d: Draft, letters: dict[str, str], inputs: list[dict[str, Any]]) -> None:
     """Lets the first tensor tell every size that nobody else tells."""
-    told = {extent for tensor in inputs if not tensor.get("optional") for extent in tensor["dims"].values()}
-    untold = [dim["symbol"] for dim in d.dims.values() if dim["symbol"] not in told | d.shape.keys()]
+    known = {extent for tensor in inputs if not tensor.get("optional") for extent in tensor["dims"].values()}
+    untold = [dim["symbol"] for dim in d.dims.values() if dim["symbol"] not in known | d.shape.keys()]
     if untold:
         inputs.insert(0, {"name": d.take(NAMES), "dims": {f"T{number}": size for number, size in enumerate(untold)}})
 

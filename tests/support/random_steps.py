@@ -178,17 +178,17 @@ class StepDraft:
         for letter in chosen:  # a run or the spatial axes are walked by one letter of a step
             seen.setdefault((letter.extent, letter.kind) if letter.kind != "one" else (letter.name, ""), letter)
         scope = list(seen.values())
-        kept = [x for x in scope if d.chance(0.6)]
+        written = [x for x in scope if d.chance(0.6)]
         f.letters = scope
         operator = str(d.one(OPERATORS))
-        if len(kept) == len(scope) or d.chance(0.3):
-            operator, kept, f.letters = "=", kept, kept
+        if len(written) == len(scope) or d.chance(0.3):
+            operator, written, f.letters = "=", written, written
         if operator == "*=" and not self.rough:
             operator = "min="
         name = d.take(NAMES if output else BETWEEN)
         rough = self.rough and d.chance(0.5)
         sort = "rough" if rough or operator == "*=" else "small" if operator not in ("+=",) else "sums"
-        target = f"{name}[{', '.join(x.name for x in kept)}]"
+        target = f"{name}[{', '.join(x.name for x in written)}]"
         make = f.rough if rough else f.exact
         if operator == "=" and not rough and d.chance(0.15):
             make = f.condition
@@ -207,25 +207,25 @@ class StepDraft:
         if f.letters and not f.plain and d.chance(0.25):
             step["where"] = [f.where()]
         self.steps.append(step["do"] if list(step) == ["do"] else step)
-        extents = [x.extent for x in kept]
+        extents = [x.extent for x in written]
         if output:
             extents = [
                 random_shapes.outgrown(self, e)
                 if x.kind == "one" and not self.formulas.plain and d.chance(0.1) and e in self.symbols()
                 else e
-                for e, x in zip(extents, kept, strict=True)
+                for e, x in zip(extents, written, strict=True)
             ]
-            self.output(name, kept, extents, sort)
+            self.output(name, written, extents, sort)
         if operator in ("max=", "min=") and sort == "small":
             sort = "sums"  # what nothing reaches is infinite
-        axes = tuple((extent, x.kind) for extent, x in zip(extents, kept, strict=True))
+        axes = tuple((extent, x.kind) for extent, x in zip(extents, written, strict=True))
         self.sources.append(Source(name, axes, sort))
 
-    def output(self, name: str, kept: list[Letter], extents: list[str], sort: str) -> None:
+    def output(self, name: str, letters: list[Letter], extents: list[str], sort: str) -> None:
         d = self.d
         dims: dict[str, str] = {
             f"{x.extent[0].upper()}{number}": extent
-            for number, (extent, x) in enumerate(zip(extents, kept, strict=True))
+            for number, (extent, x) in enumerate(zip(extents, letters, strict=True))
         }
         tensor: dict[str, Any] = {"name": name, "dims": dims}
         if self.lacking in extents and d.chance(0.5):
@@ -239,9 +239,9 @@ class StepDraft:
 
     def close(self) -> None:
         """What is not read or walked yet is, by the first step of all."""
-        said = str(self.steps)
-        unread = [t for t in self.inputs if f"{t['name']}[" not in said]
-        letters = [x for x in self.letters if not _names(x.name, said)]
+        text = str(self.steps)
+        unread = [t for t in self.inputs if f"{t['name']}[" not in text]
+        letters = [x for x in self.letters if not _names(x.name, text)]
         if not unread and not letters:
             return
         name = self.d.take(BETWEEN)
@@ -297,8 +297,8 @@ class StepDraft:
         return {key: value for key, value in spec.items() if value not in ({}, [])}
 
 
-def _names(letter: str, said: str) -> bool:
-    return any(word == letter for word in "".join(c if c.isalnum() or c == "_" else " " for c in said).split())
+def _names(letter: str, text: str) -> bool:
+    return any(word == letter for word in "".join(c if c.isalnum() or c == "_" else " " for c in text).split())
 
 
 def steps(rng: Rng) -> Draft:

@@ -229,14 +229,14 @@ class _Convolution:
             each_a, each_b = self.each(self.smalls), self.each(self.bigs)
             spread_a = {"O": f"{g} * ({each_a}) + {a}", "I": b, "X": k}
             spread_b = {"O": a, "I": f"{g} * ({each_b}) + {b}", "X": k}
-            ways = {
+            arrangements = {
                 "by_small": {"dims": {"O": self.smalls, "I": each_b, "X": w.taps}, "index": spread_a},
                 "by_big": {"dims": {"O": each_a, "I": self.bigs, "X": w.taps}, "index": spread_b},
             }
-            kept = list(ways) if d.chance(0.4) else [d.one(list(ways))]
+            chosen = list(arrangements) if d.chance(0.4) else [d.one(list(arrangements))]
             if d.chance(0.3):
-                ways["by_small"]["summary"] = "Who writes it so."
-            tensor["arrangements"] = {way: ways[way] for way in d.shuffled(kept)}
+                arrangements["by_small"]["summary"] = "Who writes it so."
+            tensor["arrangements"] = {word: arrangements[word] for word in d.shuffled(chosen)}
             roles = {"g": self.g if self.grouped else "0", "a": self.a, "b": self.b, "k": self.k}
             names = {"g": "g", "a": "small", "b": "big", "k": "k"}
             read = f"{name}[{', '.join(roles[role] for role in order)}]"

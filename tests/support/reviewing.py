@@ -34,9 +34,9 @@ def by_semantics(file: str) -> dict[str, str]:
     texts = specs()
     name = f"{FOLDER}/{file}"
     lines = texts[name].splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith("normal_form:")]
-    assert len(kept) == len(lines) - 1
-    return {**texts, name: "".join(kept)}
+    remaining = [line for line in lines if not line.startswith("normal_form:")]
+    assert len(remaining) == len(lines) - 1
+    return {**texts, name: "".join(remaining)}
 
 
 def reviewed(before: Mapping[str, str], after: Mapping[str, str], **records: str) -> Review:
@@ -102,9 +102,9 @@ def _remembering() -> list[tuple[Any, str, Any]]:
 
     def remembered_complete(draft: Any, common: Any, problems: Any) -> Any:
         own = load.Problems()
-        kept = completed.get((id(draft), id(common)))
-        if kept is not None:
-            return kept[0]
+        memo = completed.get((id(draft), id(common)))
+        if memo is not None:
+            return memo[0]
         found = complete(draft, common, own)
         problems.extend(own)
         return found if own else completed.keep((id(draft), id(common)), (found, draft, common))[0]

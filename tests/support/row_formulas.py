@@ -20,14 +20,14 @@ __all__ = ["FORMULAS"]
 def bitwise_chosen(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     a, b = (array.astype(np.int64) for array in inputs)
     at = b % 64
-    ways = {
+    operators = {
         "and_": lambda: a & b,
         "or_": lambda: a | b,
         "xor_": lambda: a ^ b,
         "left": lambda: a << at,
         "right": lambda: a >> at,
     }
-    return [ways[attributes["operation"]]()]
+    return [operators[attributes["operation"]]()]
 
 
 @formula
@@ -49,8 +49,8 @@ def einsum_diagonal(inputs: Sequence[Any], attributes: Attributes) -> Sequence[A
 @formula
 def mean_absolute_deviation(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     axes = tuple(attributes["axes"])
-    apart = np.abs(inputs[0] - inputs[0].mean(axes, keepdims=True))
-    return [apart.mean(axes, keepdims=attributes["keep_dims"])]
+    deviations = np.abs(inputs[0] - inputs[0].mean(axes, keepdims=True))
+    return [deviations.mean(axes, keepdims=attributes["keep_dims"])]
 
 
 @formula

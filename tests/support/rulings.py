@@ -298,9 +298,9 @@ def _arrange(operation: Operation, groups: int, letters: dict[str, int], channel
     fits = {"library": {"small": small, "big": big * groups}}
     if operation.transposed and groups > 1:
         fits["page"] = {"small": small * groups, "big": big}
-    for arrangement, told in fits.items():
-        if all(told[role] == count for role, count in channels.items()):
-            for role, count in told.items():
+    for arrangement, fit in fits.items():
+        if all(fit[role] == count for role, count in channels.items()):
+            for role, count in fit.items():
                 _require(count % groups == 0, "groups-divide")
                 channels[role] = count
             return arrangement

@@ -100,11 +100,11 @@ def by_placements(mesh: Any) -> None:
 def by_parts(mesh: Any) -> None:
     """Own attributes: groups, and halos between neighbours alone."""
     sent: list[torch.Tensor] = []
-    kept = dist.P2POp.__init__
+    original = dist.P2POp.__init__
 
     def counted(self: Any, op: Any, tensor: Any, *more: Any) -> None:
         sent.extend([tensor] if op is dist.isend else [])
-        kept(self, op, tensor, *more)
+        original(self, op, tensor, *more)
 
     dist.P2POp.__init__ = counted
     size = mesh.size()
@@ -152,7 +152,7 @@ def by_parts(mesh: Any) -> None:
     wanted = ops.convolution_backward_weights(src, seed, **stated)
     pair = [distribute_tensor(t, mesh, [Shard(2)]) for t in (src, seed)]
     agrees("sums over windows", distributed.call("convolution_backward_weights", *pair, **stated), wanted, "P")
-    dist.P2POp.__init__ = kept
+    dist.P2POp.__init__ = original
 
 
 def by_gradients(mesh: Any) -> None:
@@ -174,11 +174,11 @@ def by_gradients(mesh: Any) -> None:
         (through, "exp", [ints(4, 8) / 4], {}, 1),
         (through, "mat_mul", [ints(4, 8), ints(8, 5)], {}, 0),
     ]
-    for called, function, inputs, said, at in cases:
+    for called, function, inputs, attributes, at in cases:
         alone = [one.clone().requires_grad_() for one in inputs]
         sharded = [distribute_tensor(one, mesh, [Replicate() if n else Shard(at)]) for n, one in enumerate(inputs)]
         sharded = [one.requires_grad_() for one in sharded]
-        wanted, found = getattr(ops, function)(*alone, **said), called(function, *sharded, **said)
+        wanted, found = getattr(ops, function)(*alone, **attributes), called(function, *sharded, **attributes)
         weight = ints(*wanted.shape)
         (wanted * weight).sum().backward()
         (found.redistribute(placements=[Replicate()]) * distribute_tensor(weight, mesh, [Replicate()])).sum().backward()
@@ -188,8 +188,8 @@ def by_gradients(mesh: Any) -> None:
             assert torch.allclose(one.grad.full_tensor(), other.grad, rtol=1e-5), (function, at)
 
 
-def through(function: str, *inputs: Any, **said: Any) -> Any:
-    return getattr(ops, function)(*inputs, **said)
+def through(function: str, *inputs: Any, **attributes: Any) -> Any:
+    return getattr(ops, function)(*inputs, **attributes)
 
 
 def by_joins(mesh: Any) -> None:
@@ -298,8 +298,8 @@ def main() -> None:
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     ok.set_num_threads(1)
     distributed.register()
-    for said in sys.argv[1:]:
-        processes, _, names = said.partition(":")
+    for argument in sys.argv[1:]:
+        processes, _, names = argument.partition(":")
         group(int(processes), names.split(","))
 
 

@@ -124,7 +124,7 @@ def first_disagreement(
         for call in (drawn, caller.nearly(drawn)):
             if seen is not None:
                 seen[f"{op.op} {'legal' if call.validation.accepted else 'refused'}"] += 1
-            said = disagreement(module, op, call, [None, 1, 3][number % 3])
-            if said is not None:
-                return f"{op.op}: {said}\n{call}"
+            problem = disagreement(module, op, call, [None, 1, 3][number % 3])
+            if problem is not None:
+                return f"{op.op}: {problem}\n{call}"
     return None

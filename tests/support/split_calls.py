@@ -19,7 +19,7 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate import Validation, validate
 from opwright.oracle.validate_steps import validate_steps
 from opwright_kernels import _sharding
-from opwright_kernels._sharding import Facts, Range, Way
+from opwright_kernels._sharding import Facts, Range, SplitOption
 
 JOIN = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -47,9 +47,9 @@ def facts(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Facts
         shapes[op.output.name] = call.shape
         places = {tensor.name: _places(op, tensor, call) for tensor in op.tensors}
     assert call.row is not None
-    said = {a.name: _plain(a.type, a.default) for a in op.attributes} | dict(attributes)
+    stated = {a.name: _plain(a.type, a.default) for a in op.attributes} | dict(attributes)
     names = tuple(output.name for output in op.outputs)
-    return Facts(call.values, places, shapes, said, op.dtypes.index(call.row), call.arrangements, names)
+    return Facts(call.values, places, shapes, stated, op.dtypes.index(call.row), call.arrangements, names)
 
 
 def _shape(array: Any) -> Any:
@@ -71,7 +71,9 @@ def _places(op: Op, tensor: Tensor, call: Validation) -> dict[str, tuple[int, ..
     return found
 
 
-def in_parts(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], cut: Mapping[Way, Sequence[Range]]) -> Any:
+def in_parts(
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], cut: Mapping[SplitOption, Sequence[Range]]
+) -> Any:
     """The outputs of a call, computed for ranges of letters and joined."""
     whole = facts(op, inputs, attributes)
     outputs: dict[str, Any] = {}
@@ -89,7 +91,7 @@ def in_parts(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], cut: 
             if tensor.shape_of and own[at] is not None and tensor.shape_of in part.shapes:
                 own[at] = np.asarray(part.shapes[tensor.shape_of], inputs[at].dtype)
         for name, array in results(op, own, {**attributes, **part.attributes}).items():
-            used = _of(array, part.kept.get(name, {}))
+            used = _of(array, part.used.get(name, {}))
             _join(outputs, name, joins[name], used, part, whole)
     return outputs
 

@@ -86,7 +86,7 @@ class StepCaller:
             self.name(facts, values)
             for attribute in op.attributes:
                 if attribute.extents_of:
-                    values[attribute.name or ""] = self.shape_said(attribute, facts)
+                    values[attribute.name or ""] = self.stated_shape(attribute, facts)
                 if attribute.per and attribute.name not in self.omitted:
                     values[attribute.name or ""] = self.entries(attribute, facts)
             inputs = [self.array(tensor, facts, values, row) for tensor in op.inputs]
@@ -180,7 +180,7 @@ class StepCaller:
         value = least + int(self.rng.integers(0, 4 if attribute.min is not None else 7))
         return min(value, attribute.max if attribute.max is not None else value)
 
-    def shape_said(self, attribute: Attribute, facts: dict[str, Any]) -> list[int]:
+    def stated_shape(self, attribute: Attribute, facts: dict[str, Any]) -> list[int]:
         """The extents of a run that no input has: of as many cells as another run; one of them may be left to follow."""
         symbol = self.op.dims[attribute.extents_of or ""].symbol
         if attribute.fills is None:
@@ -190,10 +190,10 @@ class StepCaller:
             found.append(int(self.one([factor for factor in range(1, rest + 1) if rest % factor == 0])))
             rest //= found[-1]
         facts[symbol] = (*found, rest)
-        said = [*found, rest]
+        stated = [*found, rest]
         if rest and self.chance(0.4):
-            said[int(self.rng.integers(len(said)))] = -1
-        return said
+            stated[int(self.rng.integers(len(stated)))] = -1
+        return stated
 
     def entries(self, attribute: Attribute, facts: Mapping[str, Any]) -> list[Any]:
         """A list with an entry for each cell of a size, or one for all."""

@@ -87,10 +87,10 @@ def choice(op: Data, chance: random.Random) -> None:
     """The formulas of two words exchanged, or one word takes that of another one."""
     step = one_of(chance, (s for s in op["semantics"]["steps"] if isinstance(s, dict) and len(s.get("cases", {})) > 1))
     one, other = chance.sample(list(step["cases"]), 2)
-    kept = step["cases"][one]
+    case = step["cases"][one]
     step["cases"][one] = step["cases"][other]
     if chance.random() < 0.5:
-        step["cases"][other] = kept
+        step["cases"][other] = case
 
 
 def chosen(op: Data, chance: random.Random) -> None:
@@ -116,10 +116,10 @@ def order(op: Data, chance: random.Random) -> None:
     """A step stands elsewhere, twice, or no more."""
     steps = op["semantics"]["steps"]
     at = chance.randrange(len(steps))
-    way = chance.random()
-    if way < 0.3:
+    draw = chance.random()
+    if draw < 0.3:
         steps.insert(chance.randint(0, len(steps)), copy.deepcopy(steps[at]))
-    elif way < 0.6:
+    elif draw < 0.6:
         steps.insert(chance.randrange(len(steps)), steps.pop(at))
     elif len(steps) > 1:
         del steps[at]
@@ -288,12 +288,12 @@ def edits(texts: Mapping[str, str], count: int, chance: random.Random) -> Iterat
     (name,) = (file for file in texts if not file.rpartition("/")[2].startswith("_"))
     before = mutants.plain(texts[name])
     for turn in range(count):
-        after, told = copy.deepcopy(before), []
+        after, kinds = copy.deepcopy(before), []
         try:
             for _ in range(2 if turn % 3 == 2 else 1):
                 change = chance.choice(KINDS)
                 change(after, chance)
-                told.append(change.__name__)
+                kinds.append(change.__name__)
         except (
             NothingError,
             KeyError,
@@ -304,4 +304,4 @@ def edits(texts: Mapping[str, str], count: int, chance: random.Random) -> Iterat
         ):  # one took what the other edits
             continue
         if after != before:
-            yield " and ".join(told), {**texts, name: mutants.written(after)}
+            yield " and ".join(kinds), {**texts, name: mutants.written(after)}

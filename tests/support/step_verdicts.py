@@ -42,19 +42,19 @@ def rounds(op: Op) -> bool:
 
 def disagreement(module: ModuleType, op: Op, call: StepCall, threads: int | None, out: Any = None) -> str | None:
     """How the package and the interpreter differ on a call; None where they do not. A refused call leaves `out` alone."""
-    said = call.validation
+    validation = call.validation
     try:
         found = outputs(getattr(module, op.function)(*call.inputs, **call.attributes, threads=threads, out=out))
     except module.SpecError as error:
         if out is not None and any((array != np.array(SENTINEL, array.dtype)).any() for array in outputs(out)):
             return f"refused by {error.rule}, with something written to out"
-        if not said.accepted and _tells(error.rule, said.violations):
+        if not validation.accepted and _tells(error.rule, validation.violations):
             return None
         return f"refused by {error.rule}: {error}"
     except TypeError as error:
-        missing = any(rule.endswith("-missing") for rule in said.violations)
+        missing = any(rule.endswith("-missing") for rule in validation.violations)
         return None if missing else f"TypeError: {error}"
-    if not said.accepted:
+    if not validation.accepted:
         return f"accepted, with the shapes {[array.shape for array in found]}"
     expected = compute_steps(op, call.inputs, call.attributes)
     if len(found) != len(expected):
@@ -62,9 +62,9 @@ def disagreement(module: ModuleType, op: Op, call: StepCall, threads: int | None
     for array, (name, wanted) in zip(found, expected.items(), strict=True):
         if array.dtype != wanted.dtype or array.shape != wanted.shape:
             return f"{name}: {array.dtype}{list(array.shape)} for {wanted.dtype}{list(wanted.shape)}"
-        told = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
-        if told is not None:
-            return f"{name}{told}"
+        problem = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+        if problem is not None:
+            return f"{name}{problem}"
     return None
 
 
@@ -105,7 +105,7 @@ def first_disagreement(
             target = into if drawn is call or not legal else None
             for array in outputs(target) if target is not None else ():
                 array[...] = SENTINEL
-            said = disagreement(module, op, drawn, [None, 1, 3][number % 3], target)
-            if said is not None:
-                return f"{op.op}: {said}\n{drawn}"
+            problem = disagreement(module, op, drawn, [None, 1, 3][number % 3], target)
+            if problem is not None:
+                return f"{op.op}: {problem}\n{drawn}"
     return None

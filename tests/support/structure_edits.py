@@ -170,10 +170,10 @@ def attribute_gone(library: Data, chance: random.Random) -> None:
     )
     symbol = shared.get("symbol", entry.get("symbol", name) if isinstance(entry, dict) else name)
     value = chance.choice([shared.get("default", "1"), shared.get("neutral", "1"), "2"])
-    kept = [one for one in op["attributes"] if one is not entry]
+    remaining = [one for one in op["attributes"] if one is not entry]
     made = _formulas_with({**op, "attributes": []}, lambda text: re.sub(rf"\b{re.escape(symbol)}\b", value, text))
     op.clear()
-    op.update(made, attributes=kept)
+    op.update(made, attributes=remaining)
 
 
 def attribute_come(library: Data, chance: random.Random) -> None:
@@ -323,12 +323,12 @@ def edits(
     before = {name: mutants.plain(text) for name, text in texts.items()}
     asked = [change for change in (*SINGLE, *JOINT) if change.__name__ in only]
     for turn in range(count):
-        library, told = copy.deepcopy(before), []
+        library, kinds = copy.deepcopy(before), []
         try:
             for _ in range(2 if turn % 3 == 2 and not only else 1):
                 change = chance.choice(asked or (SINGLE if chance.random() < 0.7 else JOINT))
                 change(library, chance)
-                told.append(change.__name__)
+                kinds.append(change.__name__)
         except (
             NothingError,
             KeyError,
@@ -342,7 +342,7 @@ def edits(
             name: mutants.written(data) for name, data in library.items() if _order(data) != _order(before[name])
         }
         if changed:
-            yield " and ".join(told), {**texts, **changed}
+            yield " and ".join(kinds), {**texts, **changed}
 
 
 def _order(data: Any) -> Any:

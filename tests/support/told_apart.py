@@ -34,16 +34,16 @@ def harmless(base: Library, head: Library) -> Iterator[tuple[Sides, Sequence[Edi
     olds, news = ({op.op: op for op in library.ops} for library in (base, head))
     for name in olds.keys() & news.keys():
         own = [edit for edit in edits if edit.op == name]
-        told = {RULES[edit.rule] for edit in own}
-        if not own or any(rule.contract not in HARMLESS for rule in told):
+        rules = {RULES[edit.rule] for edit in own}
+        if not own or any(rule.contract not in HARMLESS for rule in rules):
             continue
         yield Sides(olds[name], news[name], news[name]), own
 
 
 def doubted(sides: Sides, own: Sequence[Edit]) -> bool:
     """Whether the review itself finds a call that breaks."""
-    told = {RULES[edit.rule] for edit in own}
-    return any(claimed(rule) for rule in told) and search(sides, own, (BREAKS,), MIN_TRIES).call is not None
+    rules = {RULES[edit.rule] for edit in own}
+    return any(claimed(rule) for rule in rules) and search(sides, own, (BREAKS,), MIN_TRIES).call is not None
 
 
 def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]:
@@ -72,12 +72,12 @@ def broken_steps(base: Library, head: Library, rng: np.random.Generator, calls: 
     for sides, own in harmless(base, head):
         assert sides.base is not None
         assert sides.head is not None
-        told = _first_apart(sides.base, sides.head, rng, calls)
-        if told and not doubted(sides, own):
-            yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {told}"
+        problem = _first_difference(sides.base, sides.head, rng, calls)
+        if problem and not doubted(sides, own):
+            yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {problem}"
 
 
-def _first_apart(base: Op, head: Op, rng: np.random.Generator, calls: int) -> str | None:
+def _first_difference(base: Op, head: Op, rng: np.random.Generator, calls: int) -> str | None:
     for number, call in enumerate(StepCaller(base, rng).legal(calls)):
         inputs = [_special(array, rng) for array in call.inputs] if number % 2 else list(call.inputs)
         was, now = (validate_steps(op, inputs, call.attributes) for op in (base, head))
@@ -90,9 +90,9 @@ def _first_apart(base: Op, head: Op, rng: np.random.Generator, calls: int) -> st
             olds, news = (compute_steps(op, inputs, call.attributes).values() for op in (base, head))
         precision = rounds(base) or rounds(head)
         for old, new in zip(olds, news, strict=True):
-            apart = difference(new, old, PRECISION[old.dtype.itemsize] if precision else 1e-9)
-            if apart:
-                return f"values{apart}: {call}"
+            problem = difference(new, old, PRECISION[old.dtype.itemsize] if precision else 1e-9)
+            if problem:
+                return f"values{problem}: {call}"
     return None
 
 
@@ -119,15 +119,15 @@ def kernels_apart(sides: Sides, pages: tuple[Mapping[str, Page], Mapping[str, Pa
     olds, news = (
         execute(find(), op, known, calls, values, "portable") for op, known in zip((base, head), pages, strict=True)
     )
-    told = []
+    problems = []
     for call, old, new in zip(calls, olds, news, strict=True):
         readings = sides.read(call)
         wrong = [disagreement(reading, found) for reading, found in zip(readings, (old, new), strict=True)]
         trouble = [found.trouble for found in (old, new) if found.trouble]
         if trouble or any(wrong) or old.outcome != new.outcome:
-            told.append(f"{call}: {[*trouble, *filter(None, wrong)]} {old.outcome}; {new.outcome}")
+            problems.append(f"{call}: {[*trouble, *filter(None, wrong)]} {old.outcome}; {new.outcome}")
         elif old.result is not None and new.result is not None:
             rough = any(op.stepped and rounds(op) for op in (base, head))
-            apart = difference(new.result, old.result, 1e-2 if rough else 0.0)
-            told += [f"{call}{apart}"] if apart else []
-    return told
+            problem = difference(new.result, old.result, 1e-2 if rough else 0.0)
+            problems += [f"{call}{problem}"] if problem else []
+    return problems

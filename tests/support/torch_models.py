@@ -87,7 +87,7 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.asked, self.told = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.asked, self.projected = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, src: Any) -> Any:
@@ -95,7 +95,7 @@ class Block(nn.Module):
         parts = self.asked(self.norms[0](src)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(query, key, value)
-        src = src + self.told(seen.transpose(1, 2).reshape(batch, length, width))
+        src = src + self.projected(seen.transpose(1, 2).reshape(batch, length, width))
         return src + self.narrow(functional.gelu(self.wide(self.norms[1](src))))
 
 

@@ -98,17 +98,17 @@ def turned(tree: Expr, chance: random.Random) -> Expr:
     node = one_of(chance, (n for n in expr.walk(tree) if isinstance(n, Binary)))
     inner = [side for side in (node.left, node.right) if isinstance(side, Binary)]
     left, right = said(node.left), said(node.right)
-    ways = [f"{right} {node.op} {left}"]
+    forms = [f"{right} {node.op} {left}"]
     if node.op in "+-":
-        ways += [f"-({right} - {left})", f"{left} - (-{right})"]
+        forms += [f"-({right} - {left})", f"{left} - (-{right})"]
     for side in inner:
         one, other = said(side.left), said(side.right)
-        ways.append(f"{one} {side.op} ({other} {node.op} {right})")
-        ways.append(f"{left} {node.op} {one} {side.op} {other}")
+        forms.append(f"{one} {side.op} ({other} {node.op} {right})")
+        forms.append(f"{left} {node.op} {one} {side.op} {other}")
         if node.op in "*/" and side.op in "+-":
             rest = right if side is node.left else left
-            ways.append(f"{one} {node.op} {rest} {side.op} {other} {node.op} {rest}")
-    return _with(tree, node, expr.parse(f"({one_of(chance, ways)})"))
+            forms.append(f"{one} {node.op} {rest} {side.op} {other} {node.op} {rest}")
+    return _with(tree, node, expr.parse(f"({one_of(chance, forms)})"))
 
 
 def otherwise(tree: Expr, chance: random.Random) -> Expr:

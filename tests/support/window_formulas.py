@@ -16,9 +16,9 @@ from .formulas import FORMULAS, Attributes, along, formula, softmax
 __all__ = ["FORMULAS"]
 
 
-def each(said: Any, count: int) -> list[int]:
+def each(value: Any, count: int) -> list[int]:
     """A list with an entry per spatial axis, of which a call may give one for all."""
-    return [int(entry) for entry in (list(said) * count if len(said) == 1 else said)]
+    return [int(entry) for entry in (list(value) * count if len(value) == 1 else value)]
 
 
 def cells_of(*shape: int) -> Any:
@@ -78,21 +78,21 @@ def local_peaks(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
 
 @formula
 def rolling_statistics(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
-    (src,), step, apart = inputs, attributes["step"], attributes["dilation"]
-    length = apart * (attributes["window"] - 1) + 1
+    (src,), step, dilation = inputs, attributes["step"], attributes["dilation"]
+    length = dilation * (attributes["window"] - 1) + 1
     starts = range(0, src.shape[-1] - length + 1, step)
-    windows = np.stack([src[..., at : at + length : apart] for at in starts], -2)
+    windows = np.stack([src[..., at : at + length : dilation] for at in starts], -2)
     return [windows.mean(-1), windows.var(-1), windows.min(-1), windows.max(-1)]
 
 
 @formula
 def top_one(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
-    (src,), axis, kept = inputs, attributes["axis"], attributes["keep_dims"]
+    (src,), axis, keep_dims = inputs, attributes["axis"], attributes["keep_dims"]
     sign = 1 if attributes["largest"] else -1
     best = (sign * src).max(axis, keepdims=True, initial=-np.inf)
     at = np.where((sign * src) == best, along(np.arange(src.shape[axis]), axis, src.ndim), np.inf)
     found = [sign * best, at.min(axis, keepdims=True, initial=np.inf)]
-    return found if kept else [array.squeeze(axis) for array in found]
+    return found if keep_dims else [array.squeeze(axis) for array in found]
 
 
 @formula

@@ -141,11 +141,11 @@ def torch_result(call: Call) -> np.ndarray | None:
 
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_the_results_are_those_of_torch(op: str) -> None:
-    said = 0
+    compared = 0
     for seed in range(150):
         call = random_call(np.random.default_rng(seed), op)
         theirs = torch_result(call)
         if theirs is not None:
-            said += 1
+            compared += 1
             assert (exact(call) == theirs).all(), describe(call)
-    assert said >= 35
+    assert compared >= 35

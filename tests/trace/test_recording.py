@@ -24,17 +24,17 @@ from support.rendered import outputs
 KERNELS = "c/conv_transpose_f32.c"
 
 
-def changed(value: Any, path: str, kept: set[str]) -> Any:
-    """The same piece of a spec with every field changed that is not among `kept`."""
+def changed(value: Any, path: str, same: set[str]) -> Any:
+    """The same piece of a spec with every field changed that is not among `same`."""
     if isinstance(value, Node) or not path:
         names = [field.name for field in dataclasses.fields(value) if field.name != "at"]
-        inner = {name: changed(getattr(value, name), f"{path}.{name}".lstrip("."), kept) for name in names}
+        inner = {name: changed(getattr(value, name), f"{path}.{name}".lstrip("."), same) for name in names}
         return dataclasses.replace(value, **inner)
     if isinstance(value, dict):
-        return {key: changed(entry, f"{path}.{key}", kept) for key, entry in value.items()}
+        return {key: changed(entry, f"{path}.{key}", same) for key, entry in value.items()}
     if recording._branches(value):
-        return tuple(changed(entry, f"{path}.{label}", kept) for label, entry in recording._labelled(value))
-    if path in kept:
+        return tuple(changed(entry, f"{path}.{label}", same) for label, entry in recording._labelled(value))
+    if path in same:
         return value
     if isinstance(value, Located):
         return dataclasses.replace(value, tree=expr.Number(7), text="7")
@@ -107,9 +107,9 @@ def test_a_stand_in_of_a_field_that_is_replaced_has_told_of_all_others(library: 
 def test_every_field_stands_where_the_specs_have_it(library: Library, project: Project):
     for field in recording.fields(library.op("ConvTranspose")).values():
         line = (project.root / field.at.file).read_text(encoding="utf-8").splitlines()[field.at.line - 1]
-        said = field.value.text if isinstance(field.value, Located) else field.value
+        text = field.value.text if isinstance(field.value, Located) else field.value
         if isinstance(field.value, (Located, Spelled)):  # a default stands nowhere
-            assert said[:30] in line, field
+            assert text[:30] in line, field
         if field.path == "attributes.strides.min":
             assert line.strip() == "min: 1"
 

@@ -309,7 +309,7 @@ def render_one(library: Library, project: Project, path: str, env: jinja2.Enviro
     """A file of an edited library; nothing where there is none."""
     try:
         return render.tidy(path, outputs(library, project)[path].text(env))
-    except Exception:
+    except Exception:  # of whatever kind: most edits of a field cannot be rendered
         return ""
 
 
@@ -317,5 +317,5 @@ def moves(before: list[str], after: list[str], at: int) -> bool:
     """Whether a line has another text, or another place among lines that differ in number."""
     if len(before) == len(after):
         return before[at] != after[at]
-    kept = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-    return not any(block.a <= at < block.a + block.size for block in kept)
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    return not any(block.a <= at < block.a + block.size for block in blocks)

@@ -1534,14 +1534,14 @@ void OPWRIGHT_STEPS(mat_mul_backward_f32)(
         const opwright_product *const product_ = &sizes_->products_[0];
         if (product_->run != 0) {
             opwright_finish *const finishes_[] = {mat_mul_backward_f32_2_k_of_sums, mat_mul_backward_f32_2_m_of_sums};
-            opwright_finish *const finish_ = product_->way == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[2]] : 0;
-            void *const sums_ = product_->way == OPWRIGHT_OUTPUT ? (void *)diff_src : (void *)(call_.scratch_ + sizes_->diff_src_sum__at);
+            opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[2]] : 0;
+            void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)diff_src : (void *)(call_.scratch_ + sizes_->diff_src_sum__at);
             product_->run(product_->problem, diff_dst, weights, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
         }
         void (*const phases_[])(void *, int64_t) = {mat_mul_backward_f32_1_n_p1_, mat_mul_backward_f32_1_k};
         if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
-    if (first_ <= 2 && 2 < last_ && sizes_->products_[0].way == OPWRIGHT_STORED) {
+    if (first_ <= 2 && 2 < last_ && sizes_->products_[0].destination == OPWRIGHT_STORED) {
         void (*const phases_[])(void *, int64_t) = {mat_mul_backward_f32_2_k, mat_mul_backward_f32_2_m};
         opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
     }
@@ -1549,14 +1549,14 @@ void OPWRIGHT_STEPS(mat_mul_backward_f32)(
         const opwright_product *const product_ = &sizes_->products_[1];
         if (product_->run != 0) {
             opwright_finish *const finishes_[] = {mat_mul_backward_f32_4_n_p1__of_sums, mat_mul_backward_f32_4_k_of_sums};
-            opwright_finish *const finish_ = product_->way == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[4]] : 0;
-            void *const sums_ = product_->way == OPWRIGHT_OUTPUT ? (void *)diff_weights : (void *)(call_.scratch_ + sizes_->diff_weights_sum__at);
+            opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[4]] : 0;
+            void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)diff_weights : (void *)(call_.scratch_ + sizes_->diff_weights_sum__at);
             product_->run(product_->problem, diff_dst, src, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
         }
         void (*const phases_[])(void *, int64_t) = {mat_mul_backward_f32_3_n_p1_, mat_mul_backward_f32_3_k, mat_mul_backward_f32_3_m};
         if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
     }
-    if (first_ <= 4 && 4 < last_ && sizes_->products_[1].way == OPWRIGHT_STORED) {
+    if (first_ <= 4 && 4 < last_ && sizes_->products_[1].destination == OPWRIGHT_STORED) {
         void (*const phases_[])(void *, int64_t) = {mat_mul_backward_f32_4_n_p1_, mat_mul_backward_f32_4_k};
         opwright_phase(team_, phases_[sizes_->lanes_[4]], &call_);
     }

@@ -457,14 +457,14 @@ void OPWRIGHT_STEPS(mat_mul_f32)(
         const opwright_product *const product_ = &sizes_->products_[0];
         if (product_->run != 0) {
             opwright_finish *const finishes_[] = {mat_mul_f32_1_n_of_sums};
-            opwright_finish *const finish_ = product_->way == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[1]] : 0;
-            void *const sums_ = product_->way == OPWRIGHT_OUTPUT ? (void *)dst : (void *)(call_.scratch_ + sizes_->sums_at);
+            opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[1]] : 0;
+            void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)dst : (void *)(call_.scratch_ + sizes_->sums_at);
             product_->run(product_->problem, src, weights, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
         }
         void (*const phases_[])(void *, int64_t) = {mat_mul_f32_0_k, mat_mul_f32_0_m, mat_mul_f32_0_n};
         if (product_->run == 0) opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
-    if (first_ <= 1 && 1 < last_ && sizes_->products_[0].way == OPWRIGHT_STORED) {
+    if (first_ <= 1 && 1 < last_ && sizes_->products_[0].destination == OPWRIGHT_STORED) {
         opwright_phase(team_, mat_mul_f32_1_n, &call_);
     }
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _sharding, _split_calls
 from .._errors import Refusal
-from .._sharding import Facts, Range, Way
+from .._sharding import Facts, Range, SplitOption
 
 
 class Source:
@@ -48,25 +48,25 @@ class Source:
         return key
 
 
-def bounds(call: _split_calls.Call, sources: Mapping[str, Sequence[Source]]) -> dict[Way, list[Range]]:
+def bounds(call: _split_calls.Call, sources: Mapping[str, Sequence[Source]]) -> dict[SplitOption, list[Range]]:
     """The ranges of every letter along which an input is chunked. Raises Refusal where chunks do not fit."""
-    found: dict[Way, list[Range]] = {}
+    found: dict[SplitOption, list[Range]] = {}
     for name, arrays in sources.items():
         for source in arrays:
             for axis, starts in enumerate(source.starts):
                 if len(starts) > 2:
-                    way = _way(call, name, axis, source)
-                    if way not in found:
-                        found[way] = _ranges(call.facts, way, name, axis, source)
+                    option = _option(call, name, axis, source)
+                    if option not in found:
+                        found[option] = _ranges(call.facts, option, name, axis, source)
     return found
 
 
-def _way(call: _split_calls.Call, name: str, axis: int, source: Source) -> Way:
+def _option(call: _split_calls.Call, name: str, axis: int, source: Source) -> SplitOption:
     """The letter along which an input is chunked at an axis."""
     facts = call.facts
-    for way in call.ways:
-        if any(way.spot(facts, name, own) == axis for own in way.split.axes.get(name, ())):
-            return way
+    for option in call.options:
+        if any(option.spot(facts, name, own) == axis for own in option.split.axes.get(name, ())):
+            return option
     table = _sharding.tables()[call.operation.function].splits
     places = facts.places.get(name, {})
     own = [split for split in table if any(axis in places.get(one, ()) for one in split.axes.get(name, ()))]
@@ -76,26 +76,26 @@ def _way(call: _split_calls.Call, name: str, axis: int, source: Source) -> Way:
     raise Refusal(f"{source.parameter}-chunks", source.parameter, got, expected)
 
 
-def _ranges(facts: Facts, way: Way, name: str, axis: int, source: Source) -> list[Range]:
+def _ranges(facts: Facts, option: SplitOption, name: str, axis: int, source: Source) -> list[Range]:
     """The chunks of an axis as ranges of a letter's values, none of them empty."""
     starts = source.starts[axis]
-    side = next(role for own, role in way.split.axes[name].items() if way.spot(facts, name, own) == axis)
-    if way.split.window is None:
-        each = starts[-1] // way.total if way.total else 1
+    side = next(role for own, role in option.split.axes[name].items() if option.spot(facts, name, own) == axis)
+    if option.split.window is None:
+        each = starts[-1] // option.total if option.total else 1
         if any(start % each for start in starts):
             raise _uneven(source, axis, each)
         values = [start // each for start in starts]
     else:
-        found = _sharding.geometry(facts, way.split.window, way.axis)
-        big = way.split.size == way.split.window.big
+        found = _sharding.geometry(facts, option.split.window, option.axis)
+        big = option.split.size == option.split.window.big
         if (side == "big") == big:
             values = starts
         else:  # where a window and the cells in its middle meet
             middle = found.pad - (found.reach - found.stride) // 2
             moved = [s * found.stride - middle if big else (s + middle) // found.stride for s in starts[1:-1]]
-            values = [0, *moved, way.total]
-    kept = sorted({min(max(value, 0), way.total) for value in values})
-    return list(pairwise(kept)) or [(0, way.total)]
+            values = [0, *moved, option.total]
+    limits = sorted({min(max(value, 0), option.total) for value in values})
+    return list(pairwise(limits)) or [(0, option.total)]
 
 
 def _uneven(source: Source, axis: int, each: int) -> Refusal:

@@ -26,7 +26,7 @@ enum { OPWRIGHT_STORED, OPWRIGHT_OUTPUT, OPWRIGHT_FINISHED };
 typedef struct opwright_product {
     opwright_product_function *run; // NULL: loops compute it
     const void *problem;            // its argument
-    int64_t way;
+    int64_t destination;
     int64_t shared, task;           // bytes of scratch before its own, of all workers and of each
 } opwright_product;
 

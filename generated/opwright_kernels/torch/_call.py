@@ -31,11 +31,11 @@ def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]],
     count = len(operation.inputs)
     defaults = [(name, operation.defaults.get(name)) for name in operation.attributes]
 
-    def complete(given: Sequence[Any], said: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    def complete(given: Sequence[Any], attributes: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         inputs = list(given)
         while len(inputs) < count:
             inputs.append(None)
-        return inputs, [said.get(name, default) for name, default in defaults]
+        return inputs, [attributes.get(name, default) for name, default in defaults]
 
     return complete
 
@@ -43,7 +43,7 @@ def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]],
 def on_cpu(operation: Operation) -> Kernel:
     """The kernel of an operator for tensors of the CPU."""
     complete, run = completed(operation), running(operation)
-    return lambda *given, **said: run(*complete(given, said))
+    return lambda *given, **attributes: run(*complete(given, attributes))
 
 
 def running(operation: Operation) -> Kernel:
@@ -103,16 +103,16 @@ def _plain(inputs: Sequence[Any]) -> bool:
 
 def _of_steps(operation: Any, inputs: list[Any], arrays: Sequence[Any], attributes: list[Any], back: Any) -> Any:
     """A call of several outputs, or of one whose memory is ordered as an input's is."""
-    taken, said = operation.arrays(arrays), tuple(attributes)
-    meant = operation.resolved(taken, operation.completed(said, [None] * len(operation.outputs)))
+    taken, values = operation.arrays(arrays), tuple(attributes)
+    meant = operation.resolved(taken, operation.completed(values, [None] * len(operation.outputs)))
     names, row = outputs_of(operation), operation.rows[meant.row][1]
     like = pattern(operation, inputs, meant.outputs[names[0]].shape)
     if like is not None:
         made = torch.empty_like(like, dtype=dtype_of(names[0], row[names[0]]), requires_grad=False)
-        operation.call(arrays, said, array("out", made, written=True), None, None)
+        operation.call(arrays, values, array("out", made, written=True), None, None)
         found = {names[0]: made}
     else:
-        results = operation.call(arrays, said, None, None, None)
+        results = operation.call(arrays, values, None, None, None)
         present = [name for name in names if name not in meant.absent]
         found = dict(zip(present, map(tensor, results if len(present) > 1 else (results,))))
     outputs = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
@@ -124,9 +124,9 @@ def faked(operation: Operation) -> Kernel:
     """The kernel of an operator for tensors without data."""
     complete = completed(operation)
 
-    def kernel(*given: Any, **said: Any) -> Any:
+    def kernel(*given: Any, **attributes: Any) -> Any:
         try:
-            return result(operation, *complete(given, said))
+            return result(operation, *complete(given, attributes))
         except Refusal as refusal:
             raise operation.refused(refusal) from None
 
@@ -137,7 +137,7 @@ def elsewhere(operation: Operation) -> Kernel:
     """What refuses tensors of any other device."""
     parameters = [info.parameter for info in operation.inputs]
 
-    def kernel(*given: Any, **said: Any) -> Any:
+    def kernel(*given: Any, **attributes: Any) -> Any:
         for name, value in zip(parameters, given):
             for part in flat([value]):
                 if part.device.type != "cpu" or part.layout is not torch.strided or part.is_quantized:
@@ -155,15 +155,15 @@ def shortened(operation: Operation, on_cpu: Kernel, recorded: Kernel | None, gen
     `recorded` is the same with its gradient noted, without the layers that PyTorch puts around it for all operators.
     """
 
-    def kernel(keyset: Any, *given: Any, **said: Any) -> Any:
+    def kernel(keyset: Any, *given: Any, **attributes: Any) -> Any:
         if forward_ad._current_level >= 0:
             _refuse_tangents(operation, given)
         if (keyset & _BELOW).highestPriorityTypeId() == _CPU:
             if not (torch.is_grad_enabled() and _any_requires_grad(*given)):
-                return on_cpu(*given, **said)
+                return on_cpu(*given, **attributes)
             if recorded is not None:
-                return recorded(*given, said)
-        return general.call_boxed(keyset, *given, **said)
+                return recorded(*given, attributes)
+        return general.call_boxed(keyset, *given, **attributes)
 
     return kernel
 
@@ -182,11 +182,11 @@ def autocast(operation: Operation, operator: Kernel) -> Kernel:
     """The kernel of an operator under autocast: products in the lower type, all else in f32 where types are mixed."""
     lowers = bool(operation.fast or getattr(operation, "contractions", ()))
 
-    def kernel(*given: Any, **said: Any) -> Any:
+    def kernel(*given: Any, **attributes: Any) -> Any:
         wanted: torch.dtype | None = torch.get_autocast_dtype("cpu")
         if not lowers:
             wanted = None if has_row(operation, given) else torch.float32
         with torch.autocast("cpu", enabled=False):
-            return operator(*[cast(value, wanted) for value in given], **said)
+            return operator(*[cast(value, wanted) for value in given], **attributes)
 
     return kernel

@@ -34,17 +34,17 @@ class Exchange:
         pieces, operations = [], []
         for other, peer in enumerate(dist.get_process_group_ranks(self.group)):
             to, since = overlap(begin[self.me], end[other]), overlap(begin[other], end[self.me])
-            kept = tensor.narrow(self.axis, to[0] - begin[self.me][0], to[1] - to[0]) if to[0] < to[1] else None
+            own = tensor.narrow(self.axis, to[0] - begin[self.me][0], to[1] - to[0]) if to[0] < to[1] else None
             if other == self.me:
-                pieces += [] if kept is None else [(to[0], kept)]
+                pieces += [] if own is None else [(to[0], own)]
                 continue
             if since[0] < since[1]:
                 shape = list(tensor.shape)
                 shape[self.axis] = since[1] - since[0]
                 pieces.append((since[0], tensor.new_empty(shape)))
                 operations.append(dist.P2POp(dist.irecv, pieces[-1][1], peer, self.group))
-            if kept is not None:
-                operations.append(dist.P2POp(dist.isend, kept.contiguous(), peer, self.group))
+            if own is not None:
+                operations.append(dist.P2POp(dist.isend, own.contiguous(), peer, self.group))
         for request in dist.batch_isend_irecv(operations) if operations else ():
             request.wait()
         return sorted(pieces, key=lambda found: found[0])

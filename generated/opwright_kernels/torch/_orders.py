@@ -70,27 +70,27 @@ def in_memory(operation: Operation, inputs: list[Any], attributes: list[Any]) ->
 
     The first tensor that a word orders decides for all of them.
     """
-    changed, said = inputs, attributes
+    changed, changed_attributes = inputs, attributes
     back: dict[str, tuple[int, ...]] = {}
     for word in words_of(operation):
         first = next((inputs[n] for n in word.inputs if inputs[n] is not None), None)
         if first is None or is_contiguous(first):
             continue
-        found = _other(operation, word, said[word.at], first)
+        found = _other(operation, word, changed_attributes[word.at], first)
         if found is None:
             continue
         if not back and changed is inputs:
-            changed, said = list(inputs), list(attributes)
-        (said[word.at], order, turned), permuted = found
+            changed, changed_attributes = list(inputs), list(attributes)
+        (changed_attributes[word.at], order, turned), permuted = found
         for n in word.inputs:
             if changed[n] is not None:
                 changed[n] = permuted if inputs[n] is first else _permuted(changed[n], order)
         back |= dict.fromkeys(word.outputs, turned)
-        for values, places in ((said, word.lists), (changed, word.vectors)):
+        for values, places in ((changed_attributes, word.lists), (changed, word.vectors)):
             for n in places:
                 if values[n] is not None and len(values[n]) == len(order):
                     values[n] = [values[n][axis] for axis in order]
-    return Call(changed, said, back)
+    return Call(changed, changed_attributes, back)
 
 
 def is_contiguous(value: Any) -> bool:
@@ -114,13 +114,13 @@ def same_order(tensors: Sequence[torch.Tensor]) -> list[int] | None:
 
 
 def _other(
-    operation: Operation, word: Word, said: Any, tensor: Any
+    operation: Operation, word: Word, spelling: Any, tensor: Any
 ) -> tuple[tuple[str, tuple[int, ...], tuple[int, ...]], Any] | None:
     """Another word in whose order a tensor has no gaps, that order, the way back, and the tensor so ordered."""
-    key = (said, tensor.ndim)
+    key = (spelling, tensor.ndim)
     known = word.known.get(key)
     if known is None:
-        known = word.known[key] = _orders(operation, word, said, tensor.ndim)
+        known = word.known[key] = _orders(operation, word, spelling, tensor.ndim)
     for found in known:
         permuted = _permuted(tensor, found[1])
         if is_contiguous(permuted):
@@ -129,11 +129,11 @@ def _other(
 
 
 def _orders(
-    operation: Operation, word: Word, said: Any, count: int
+    operation: Operation, word: Word, spelling: Any, count: int
 ) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     facts = operation.resolve.__globals__
     table: Mapping[str, tuple[str, ...]] = facts["LAYOUTS"][word.attribute]
-    own = facts["WORDS"][word.attribute].spellings.get(said)
+    own = facts["WORDS"][word.attribute].spellings.get(spelling)
     if own is None or count < len(table[own]) - bool(word.wide):
         return []
     ours, found = _axes(table[own], word.wide, count), []

@@ -19,7 +19,7 @@ from torch.distributed.tensor.experimental import register_sharding
 from .. import _interface, _sharding, _split_calls
 from .._description import TensorSpec
 from .._errors import Refusal
-from .._sharding import SHARED, Range, Way
+from .._sharding import SHARED, Range, SplitOption
 from . import _operator
 from ._exchange import Exchange, Fetched, Tied
 from ._schema import outputs_of
@@ -40,14 +40,14 @@ def register() -> None:
 def _strategy(operation: Any) -> Any:
     """What lists the placements of outputs and inputs with which an operator runs on shards as they are."""
 
-    def strategy(*given: Any, **said: Any) -> list[Any]:
+    def strategy(*given: Any, **keywords: Any) -> list[Any]:
         inputs = [*given, *[None] * (len(operation.inputs) - len(given))]
-        attributes = [said.get(name, operation.defaults.get(name)) for name in operation.attributes]
+        attributes = [keywords.get(name, operation.defaults.get(name)) for name in operation.attributes]
         understood = _split_calls.understood(operation, [_spec(v) for v in inputs], attributes)
         whole = [Replicate() for _ in outputs_of(operation)]
         found = [(whole, [_each(value, Replicate()) for value in given])]
-        for way in understood.ways:
-            made = _placed(operation, understood, way, given)
+        for option in understood.options:
+            made = _placed(operation, understood, option, given)
             found += [made] if made else []
         return found
 
@@ -70,9 +70,9 @@ def _each(value: Any, placement: Any) -> Any:
     return placement if hasattr(value, "tensor_meta") else None
 
 
-def _placed(operation: Any, understood: _split_calls.Call, way: Way, given: Sequence[Any]) -> Any:
-    """The placements of a way; None where shards are not enough."""
-    split, facts = way.split, understood.facts
+def _placed(operation: Any, understood: _split_calls.Call, option: SplitOption, given: Sequence[Any]) -> Any:
+    """The placements of an option; None where shards are not enough."""
+    split, facts = option.split, understood.facts
     if split.window or split.attributes or any(facts.attributes.get(name) is not None for name in split.states):
         return None
     if any(join not in (*REDUCED, "cells", "same") for join in split.joins.values()):
@@ -80,23 +80,23 @@ def _placed(operation: Any, understood: _split_calls.Call, way: Way, given: Sequ
     outputs: list[Any] = []
     for name in outputs_of(operation):
         join = split.joins[name] if name in facts.outputs else "same"
-        spot = _spot(way, facts, name)
+        spot = _spot(option, facts, name)
         outputs.append(
             Partial(join) if join in REDUCED else Replicate() if spot is None or join == "same" else Shard(spot)
         )
     placements = []
     for info, value in zip(operation.inputs, given):
-        spot = _spot(way, facts, info.name) if info.name in facts.shapes else None
+        spot = _spot(option, facts, info.name) if info.name in facts.shapes else None
         own = Partial("sum") if info.name in split.once else Replicate() if spot is None else Shard(spot)
         placements.append(_each(value, own))
     return outputs, placements
 
 
-def _spot(way: Way, facts: _sharding.Facts, name: str) -> int | None:
+def _spot(option: SplitOption, facts: _sharding.Facts, name: str) -> int | None:
     """The axis of a tensor that is cut; None where it is the same for all."""
-    for axis in way.split.axes.get(name, ()):
-        spot = way.spot(facts, name, axis)
-        if spot is not None and (facts.shapes[name][spot] != 1 or way.total == 1):
+    for axis in option.split.axes.get(name, ()):
+        spot = option.spot(facts, name, axis)
+        if spot is not None and (facts.shapes[name][spot] != 1 or option.total == 1):
             return spot
     return None
 
@@ -108,9 +108,9 @@ def call(function: str, *inputs: Any, **attributes: Any) -> Any:
     operation may not be split so.
     """
     operation = _PACKAGE._OPERATIONS[function]
-    given, said = _interface.bound(operation, inputs, attributes)
+    given, values = _interface.bound(operation, inputs, attributes)
     specs = [TensorSpec(v.shape, described("tensor", v.to_local())) if isinstance(v, DTensor) else v for v in given]
-    understood = _split_calls.understood(operation, specs, said)
+    understood = _split_calls.understood(operation, specs, values)
     try:
         return _Sharded(understood, given).outputs()
     except Refusal as refusal:
@@ -128,30 +128,30 @@ class _Sharded:
             name = self.operation.inputs[0].parameter
             raise Refusal(f"{name}-kind", name, "no DTensor", "at least one DTensor", wrong_kind=True)
         self.mesh = tensors[0].device_mesh
-        self.ways = [self.way(dim) for dim in range(self.mesh.ndim)]
+        self.options = [self.option(dim) for dim in range(self.mesh.ndim)]
 
-    def way(self, dim: int) -> tuple[Way, list[Range]] | None:
+    def option(self, dim: int) -> tuple[SplitOption, list[Range]] | None:
         """The letter that a dimension of the mesh divides, and the range of each process along it."""
         for info, value in zip(self.operation.inputs, self.given):
             if not isinstance(value, DTensor) or not isinstance(value.placements[dim], Shard):
                 continue
             own: Any = value.placements[dim]
             axis = own.dim
-            for way in self.call.ways:
-                if _spot(way, self.facts, info.name) == axis:
-                    return way, self.ranges(way, info.name, axis, self.mesh.size(dim))
+            for option in self.call.options:
+                if _spot(option, self.facts, info.name) == axis:
+                    return option, self.ranges(option, info.name, axis, self.mesh.size(dim))
             expected = f"a letter that may be split, or {info.parameter}.redistribute(...)"
             raise Refusal(f"{info.parameter}-placement", info.parameter, f"sharded along axis {axis}", expected)
         return None
 
-    def ranges(self, way: Way, name: str, axis: int, size: int) -> list[Range]:
+    def ranges(self, option: SplitOption, name: str, axis: int, size: int) -> list[Range]:
         """The values of a letter that each process computes: as DTensor divides the output, or what is summed."""
-        outputs = [output for output in self.facts.outputs if way.split.joins[output] == "cells"]
-        spots = [(output, _spot(way, self.facts, output)) for output in outputs] or [(name, axis)]
+        outputs = [output for output in self.facts.outputs if option.split.joins[output] == "cells"]
+        spots = [(output, _spot(option, self.facts, output)) for output in outputs] or [(name, axis)]
         tensor, spot = next(((one, at) for one, at in spots if at is not None), (name, axis))
         extent = self.facts.shapes[tensor][spot]
-        shards = _shards(way.total if way.split.window else extent, size)
-        each = 1 if way.split.window else extent // way.total
+        shards = _shards(option.total if option.split.window else extent, size)
+        each = 1 if option.split.window else extent // option.total
         if any(start % each or stop % each for start, stop in shards):
             got = f"{extent} cells along axis {spot} for {size} processes"
             raise Refusal(f"{tensor}-placement", tensor, got, f"shards of multiples of {each} cells")
@@ -162,12 +162,12 @@ class _Sharded:
         assert at is not None
         aligned = [self.aligned(value) for value in self.given]
         local = [self.local(value) for value in aligned]
-        for dim, found in enumerate(self.ways):
+        for dim, found in enumerate(self.options):
             if found is not None:
                 local = self.moved(local, aligned, dim, *found)
         recorded = [one for one in local if isinstance(one, torch.Tensor) and one.requires_grad]
         self.differentiable(recorded)
-        chosen = {found[0]: found[1][at[dim]] for dim, found in enumerate(self.ways) if found is not None}
+        chosen = {found[0]: found[1][at[dim]] for dim, found in enumerate(self.options) if found is not None}
         part = _sharding.part(self.facts, chosen) if all(a < b for a, b in chosen.values()) else None
         results: Mapping[str, Any] = {} if part is None else self.computed(local, part)
         made = [self.wrapped(name, results, at, recorded) for name in self.facts.outputs]
@@ -187,7 +187,7 @@ class _Sharded:
             return value
         name = self.operation.inputs[next(n for n, v in enumerate(self.given) if v is value)].name
         placements: list[Any] = []
-        for found, own in zip(self.ways, value.placements):
+        for found, own in zip(self.options, value.placements):
             spot = _spot(found[0], self.facts, name) if found else None
             placements.append(own if isinstance(own, Shard) and own.dim == spot else Replicate())
         return value.redistribute(placements=placements)
@@ -198,16 +198,18 @@ class _Sharded:
             return value
         gradients = [
             Partial() if found and not isinstance(own, Shard) else own
-            for found, own in zip(self.ways, value.placements)
+            for found, own in zip(self.options, value.placements)
         ]
         return value.to_local(grad_placements=gradients)
 
-    def moved(self, local: list[Any], aligned: list[Any], dim: int, way: Way, ranges: list[Range]) -> list[Any]:
+    def moved(
+        self, local: list[Any], aligned: list[Any], dim: int, option: SplitOption, ranges: list[Range]
+    ) -> list[Any]:
         """The tensors with what this process needs of them along one dimension of the mesh."""
-        needs = [_sharding.part(self.facts, {way: own}) if own[0] < own[1] else None for own in ranges]
+        needs = [_sharding.part(self.facts, {option: own}) if own[0] < own[1] else None for own in ranges]
         found = []
         for info, value, whole in zip(self.operation.inputs, local, aligned):
-            spot = _spot(way, self.facts, info.name) if info.name in self.facts.shapes else None
+            spot = _spot(option, self.facts, info.name) if info.name in self.facts.shapes else None
             if spot is not None and value is not None:
                 wanted = [part.inputs.get(info.name, {}).get(spot, (0, 0)) if part else (0, 0) for part in needs]
                 value = self.fetched(value, whole, dim, spot, wanted)
@@ -225,25 +227,25 @@ class _Sharded:
 
     def computed(self, local: list[Any], part: _sharding.Part) -> dict[str, Any]:
         inputs, attributes = _split_calls.part_of(self.call, part, local)
-        said = {name: value for name, value in attributes.items() if value is not None}
-        found = _operator(self.operation.function)(*inputs, **said)
+        own = {name: value for name, value in attributes.items() if value is not None}
+        found = _operator(self.operation.function)(*inputs, **own)
         results = found if isinstance(found, tuple) else (found,)
         made = {}
         for name, result in zip(outputs_of(self.operation), results):
-            for axis, (start, stop) in part.kept.get(name, {}).items():
+            for axis, (start, stop) in part.used.get(name, {}).items():
                 result = result.narrow(axis, start, stop - start)
             made[name] = result * part.share if "mean" in self.joins(name) else result
         return made
 
     def joins(self, name: str) -> list[str]:
-        return [found[0].split.joins[name] if found else "same" for found in self.ways]
+        return [found[0].split.joins[name] if found else "same" for found in self.options]
 
     def wrapped(self, name: str, results: Mapping[str, Any], at: Sequence[int], recorded: Sequence[Any]) -> DTensor:
         """An output as a DTensor; a process without a part has none of it, or what changes no share."""
         shape = list(self.facts.shapes[name])
         placements: list[Any] = []
         local_shape = list(shape)
-        for dim, (found, join) in enumerate(zip(self.ways, self.joins(name))):
+        for dim, (found, join) in enumerate(zip(self.options, self.joins(name))):
             spot = _spot(found[0], self.facts, name) if found else None
             if join == "cells" and found is not None and spot is not None:
                 placements.append(Shard(spot))

@@ -21,7 +21,7 @@ PYTHON_NAMES = frozenset({
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # Suffixes of its variables for each tensor: `src_axes`.
-TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "way")
+TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "arrangement")
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `accumulate` is a word of the rows of data types, `count` one of finish. Kernels of steps end their names with `_`.

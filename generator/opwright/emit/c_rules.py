@@ -149,7 +149,7 @@ class Rules(Expressions):
                 self.body.append(Do(call("opw_known", CONTEXT, address(self.choice), Text(axis), made)))
             for axis, position in entries_of(arrangement.elts[2]):
                 self.body.append(Do(call("opw_unknown", address(self.choice), Text(axis), self.node(position))))
-            self.body.append(Do(call("opw_way", CONTEXT, address(self.choice), self.node(arrangement.elts[0]))))
+            self.body.append(Do(call("opw_arrangement", CONTEXT, address(self.choice), self.node(arrangement.elts[0]))))
 
     def make_position(self, name: str, node: ast.Call) -> Value:
         end = any(keyword.arg == "end" for keyword in node.keywords)
@@ -204,17 +204,17 @@ class Rules(Expressions):
                 raise self.unknown(part)
         return into
 
-    def make_joined(self, name: str, node: ast.Call) -> Value:
+    def make_broadcast_extent(self, name: str, node: ast.Call) -> Value:
         parts = node.args[1]
         assert isinstance(parts, ast.Tuple)
         kinds, made = self.parts(
             [(self.node(p.elts[0]), p.elts[1], self.node(p.elts[2])) for p in parts.elts if isinstance(p, ast.Tuple)]
         )
         arguments = (CONTEXT, self.node(node.args[0]), made, integer(len(parts.elts)))
-        whole = call("opw_joined", *arguments)
+        whole = call("opw_broadcast_extent", *arguments)
         if "ints" in kinds:
             return Value(whole, "ints")
-        room = self.fresh("joined")
+        room = self.fresh("extent")
         self.body.append(Declare(room.name, whole, "opw_ints"))
         return Value(call("opw_at", address(room), ZERO), "int")
 
@@ -245,7 +245,7 @@ class Rules(Expressions):
     def make_several(self, name: str, node: ast.Call) -> None:
         self.body.append(Do(call("opw_several", CONTEXT, Text(name), self.tensors[name])))
 
-    def make_together(self, name: str, node: ast.Call) -> None:
+    def make_concatenated(self, name: str, node: ast.Call) -> None:
         whole = Unary("&", Index(Member(CONTEXT, "inputs"), integer([*self.tensors].index(name))))
         spot = self.value(node.args[2]).node
         self.body.append(Do(call("opw_concatenate", CONTEXT, Text(name), self.tensors[name], whole, spot)))
@@ -296,7 +296,7 @@ class Rules(Expressions):
             method(node)
         elif name in ("exact",):
             self.body.append(Do(call("(void)opw_exact", CONTEXT, *map(self.node, node.args))))
-        elif name in ("axes_count", "before", "agrees", "apart"):
+        elif name in ("axes_count", "before", "agrees", "distinct_axes"):
             self.body.append(Do(call(f"opw_{name}", CONTEXT, *map(self.node, node.args))))
         else:
             raise self.unknown(node)

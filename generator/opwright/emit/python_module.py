@@ -49,8 +49,8 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Wrapper:
-    """One operation's Python module."""
+class Module:
+    """The Python module of an operation: what the two kinds of modules share."""
 
     op: Op
     inputs: tuple[Parameter, ...]
@@ -59,19 +59,25 @@ class Wrapper:
     words: dict[str, dict[str, Any]]
     layouts: dict[str, dict[str, tuple[str, ...]]]
     rows: tuple[dict[str, str], ...]
-    classes: tuple[tuple[str, str | None], ...]
     values: dict[str, str]
     named: dict[str, str]
-    output_axes: str
-    output_layout: str
-    arrangements: dict[str, tuple[str, ...]]
-    terms: str
 
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs, in the order of linters."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+
+@dataclass(frozen=True)
+class Wrapper(Module):
+    """The Python module of an operation with one output."""
+
+    classes: tuple[tuple[str, str | None], ...]
+    output_axes: str
+    output_layout: str
+    arrangements: dict[str, tuple[str, ...]]
+    terms: str
 
     @property
     def out_annotation(self) -> str:

@@ -21,7 +21,7 @@ from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
-from .python_module import Parameter, Statement, named_values, parameter_name
+from .python_module import Module, Parameter, named_values, parameter_name
 from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
@@ -55,20 +55,11 @@ class LaneView:
 
 
 @dataclass(frozen=True)
-class StepWrapper:
+class StepWrapper(Module):
     """The Python module of an operation of steps."""
 
-    op: Op
-    inputs: tuple[Parameter, ...]
-    attributes: tuple[Parameter, ...]
-    statements: tuple[Statement, ...]
-    words: dict[str, dict[str, Any]]
-    layouts: dict[str, dict[str, tuple[str, ...]]]
-    rows: tuple[dict[str, str], ...]
     labels: tuple[str, ...]
     accumulate: tuple[str, ...]
-    values: dict[str, str]
-    named: dict[str, str]
     outputs: tuple[tuple[str, str], ...]  # and the condition under which a call has them
     lists: dict[str, str]
     chosen: dict[str, tuple[str, ...]]
@@ -87,12 +78,6 @@ class StepWrapper:
     extents: dict[str, str]  # of the letters of contractions
     slides: tuple[SlideView, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
-
-    @property
-    def imports(self) -> tuple[str, ...]:
-        """The types that the signature needs."""
-        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
-        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
 
     @property
     def out_annotation(self) -> str:

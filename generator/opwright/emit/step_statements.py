@@ -282,7 +282,7 @@ class StepWriter(ReachWriter):
     def places(self, tensor: Tensor, counts: dict[str, str]) -> None:
         self.stand(tensor, counts)
         if tensor.joined:
-            self.add("together", name=tensor.name, axis=tensor.joined)
+            self.add("concatenated", name=tensor.name, axis=tensor.joined)
         vectors = [axis for axis, kind in self.kinds(tensor).items() if kind != "one"]
         self.add("split", name=tensor.name, vectors=_tuple(f'"{axis}"' for axis in vectors))
 
@@ -326,7 +326,7 @@ class StepWriter(ReachWriter):
             extent = f'{axes}.get("{axis}")' if self.left_out(tensor, axis) else f'{axes}["{axis}"]'
             absent = tensor.optional or tensor.when is not None
             parts.append((tensor.name, f"None if {tensor.name} is None else {extent}" if absent else extent, condition))
-        self.add("joined", symbol=step.symbol, parts=parts, run=step.symbol in self.op.runs)
+        self.add("broadcast_extent", symbol=step.symbol, parts=parts, run=step.symbol in self.op.runs)
         if step.symbol in self.op.runs:
             self.counted.add(step.symbol)
 

@@ -77,7 +77,7 @@ class Graph:
         joins = {name: _sharding.joins(tuple(self.cut), name) for name in names}
         for name, join in joins.items():
             if join is None:
-                letters = " and ".join(way.split.letter for way in self.cut)
+                letters = " and ".join(option.split.letter for option in self.cut)
                 raise Refusal(f"{name}-chunks", name, f"parts along {letters}", "chunks along one of them")
         alone = list(joins.values()) == ["cells"] or (not self.cut and len(joins) == 1)
         parts = self.parts(alone)
@@ -96,14 +96,14 @@ class Graph:
         """A task for each part that has anything to compute: its key, and what it gives."""
         found = {}
         for at in self.numbers():
-            ranges = {way: own[number] for (way, own), number in zip(self.cut.items(), at)}
+            ranges = {option: own[number] for (option, own), number in zip(self.cut.items(), at)}
             part = _sharding.part(self.call.facts, ranges)
             if part is None:
                 continue
             key = (self.layer(alone), *(self.block(0, at) if alone else at))
-            kept, attributes = _split_calls.part_of(self.call, part, self.given)
-            inputs = [self.pieces(info.name, part, value) for info, value in zip(self.call.operation.inputs, kept)]
-            trims = [part.kept.get(output, {}) for output in self.call.facts.outputs]
+            values, attributes = _split_calls.part_of(self.call, part, self.given)
+            inputs = [self.pieces(info.name, part, value) for info, value in zip(self.call.operation.inputs, values)]
+            trims = [part.used.get(output, {}) for output in self.call.facts.outputs]
             self.tasks[key] = (Computed(self.function, attributes, trims, self.threads, alone), *inputs)
             found[at] = (key, part)
         return found
@@ -124,11 +124,11 @@ class Graph:
         return tuple(place)
 
     def axes(self, name: str) -> dict[int, int]:
-        """Which axes of an output are cut, and by which of the ways."""
+        """Which axes of an output are cut, and by which of the options."""
         found = {}
-        for number, way in enumerate(self.cut):
-            for axis in way.split.axes.get(name, ()) if way.split.joins[name] == "cells" else ():
-                spot = way.spot(self.call.facts, name, axis)
+        for number, option in enumerate(self.cut):
+            for axis in option.split.axes.get(name, ()) if option.split.joins[name] == "cells" else ():
+                spot = option.spot(self.call.facts, name, axis)
                 if spot is not None:
                     found[spot] = number
         return found
@@ -141,7 +141,7 @@ class Graph:
         layer, tasks = f"{label}-{self.token}", dict[Any, Any]()
         groups: dict[tuple[int, ...], list[Any]] = {self.block(at, n): [] for n in self.numbers()}
         for numbers, (key, part) in parts.items():
-            if all(n == 0 for n, way in zip(numbers, self.cut) if way.split.joins[name] == "same"):
+            if all(n == 0 for n, option in zip(numbers, self.cut) if option.split.joins[name] == "same"):
                 groups[self.block(at, numbers)].append((key, part.share))
         chunks = self.chunks(name)
         for block, keys in groups.items():
@@ -155,11 +155,11 @@ class Graph:
         return da.Array(graph, layer, self.chunks(name), dtype=self.call.dtypes[name])  # type: ignore[no-untyped-call]
 
     def chunks(self, name: str) -> tuple[tuple[int, ...], ...]:
-        shape, ways = self.call.facts.shapes[name], list(self.cut.items())
+        shape, cuts = self.call.facts.shapes[name], list(self.cut.items())
         chunks = [(extent,) for extent in shape]
         for axis, number in self.axes(name).items():
-            way, ranges = ways[number]
-            each = shape[axis] // way.total
+            option, ranges = cuts[number]
+            each = shape[axis] // option.total
             chunks[axis] = tuple((stop - start) * each for start, stop in ranges)
         return tuple(chunks)
 

@@ -28,17 +28,17 @@ class Computed:
     alone: bool
 
     def __call__(self, *inputs: Any) -> Any:
-        arrays = [_put_together(value) for value in inputs]
+        arrays = [_assembled(value) for value in inputs]
         found = getattr(_PACKAGE, self.function)(*arrays, threads=self.threads, **self.attributes)
         results = found if isinstance(found, tuple) else (found,)
-        kept = tuple(_trimmed(array, trim) for array, trim in zip(results, self.trims))
-        return kept[0] if self.alone else kept
+        trimmed = tuple(_trimmed(array, trim) for array, trim in zip(results, self.trims))
+        return trimmed[0] if self.alone else trimmed
 
 
-def _put_together(value: Any) -> Any:
+def _assembled(value: Any) -> Any:
     """An array from nested lists of pieces, each level an axis; a tuple has several arrays."""
     if isinstance(value, tuple):
-        return [_put_together(part) for part in value]
+        return [_assembled(part) for part in value]
     whole = value
     while isinstance(whole, list) and len(whole) == 1:
         whole = whole[0]

@@ -260,11 +260,11 @@ def _fits(info: onnx.ValueInfoProto, value: Any, symbols: dict[str, tuple[int, s
         raise ModelError(f"input {info.name!r} is of {value.dtype}, expected {dtype}")
     if not declared.HasField("shape"):
         return
-    said = [one.dim_param or (one.dim_value if one.HasField("dim_value") else "?") for one in declared.shape.dim]
-    text = ", ".join(map(str, said))
-    if len(said) != value.ndim:
+    extents = [one.dim_param or (one.dim_value if one.HasField("dim_value") else "?") for one in declared.shape.dim]
+    text = ", ".join(map(str, extents))
+    if len(extents) != value.ndim:
         raise ModelError(f"input {info.name!r} has the shape {value.shape}, expected ({text})")
-    for extent, axis in zip(value.shape, said):
+    for extent, axis in zip(value.shape, extents):
         if isinstance(axis, int) and axis != extent:
             raise ModelError(f"input {info.name!r} has the shape {value.shape}, expected ({text})")
         if isinstance(axis, str) and axis != "?":

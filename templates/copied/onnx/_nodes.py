@@ -104,10 +104,10 @@ class Call:
         self.complete(entry, given)
         for term, wanted in entry.when:
             value = value_of(term, given)
-            said = spelled(value)
+            text = spelled(value)
             other = wanted if isinstance(wanted, str) else spelled(value_of(wanted, given))
-            if not (_integers(value) if other == "integers" else said == other):
-                raise UnfitError(f"{_named(term)} is {said[:40]}, not {other[:40]}")
+            if not (_integers(value) if other == "integers" else text == other):
+                raise UnfitError(f"{_named(term)} is {text[:40]}, not {other[:40]}")
         inputs = [_converted(name, kind, _first(terms, kind, given)) for name, kind, terms in entry.inputs]
         attributes = dict(entry.words)
         for name, kind, terms in entry.attributes:
@@ -218,8 +218,8 @@ def _integers(value: Any) -> bool:
 
 
 def _named(term: Term) -> str:
-    said = ".".join(filter(None, term[1:3]))
-    return f"{said} * {_named(term[4])}" if term[4] else said
+    name = ".".join(filter(None, term[1:3]))
+    return f"{name} * {_named(term[4])}" if term[4] else name
 
 
 def _cut(value: Any, cut: Sequence[Any]) -> Any:

@@ -35,14 +35,14 @@ def of_name(name: str) -> Any:
 class Entry:
     """One operation that stands for an operator, or for one result of it."""
 
-    def __init__(self, operation: Operation, said: Aten, places: Mapping[str, int]) -> None:
-        self.operation, self.gives, self.run = operation, said.gives, running(operation)
-        self.conditions = [(places[name], value) for name, value in said.when.items()]
-        self.inputs = [places.get(said.arguments.get(info.parameter, "")) for info in operation.inputs]
+    def __init__(self, operation: Operation, aten: Aten, places: Mapping[str, int]) -> None:
+        self.operation, self.gives, self.run = operation, aten.gives, running(operation)
+        self.conditions = [(places[name], value) for name, value in aten.when.items()]
+        self.inputs = [places.get(aten.arguments.get(info.parameter, "")) for info in operation.inputs]
         self.attributes: list[tuple[int | None, Any]] = []
         for name in operation.attributes:
-            word: Any = said.words.get(name, operation.defaults.get(name))
-            self.attributes.append((places.get(said.arguments.get(name, "")), _TRUTH.get(word, word)))
+            word: Any = aten.words.get(name, operation.defaults.get(name))
+            self.attributes.append((places.get(aten.arguments.get(name, "")), _TRUTH.get(word, word)))
         self.ordered = bool(words_of(operation))
         self.seeds = {at for name, at in places.items() if name.startswith("grad_")}
 
@@ -139,6 +139,6 @@ def overrides(operations: Sequence[Operation], note: Note) -> list[Override]:
     """What computes each operator of `aten` that specs name and this PyTorch has."""
     named: dict[str, list[tuple[Operation, Aten]]] = {}
     for operation in operations:
-        for said in operation.torch:
-            named.setdefault(said.name, []).append((operation, said))
+        for aten in operation.torch:
+            named.setdefault(aten.name, []).append((operation, aten))
     return [Override(name, entries, note) for name, entries in named.items()]

@@ -110,11 +110,11 @@ def result(operation: Operation, inputs: list[Any], attributes: list[Any]) -> An
         raise Refusal("device", operation.inputs[0].parameter, " and ".join(sorted(devices)), "tensors of one device")
     call = in_memory(operation, inputs, attributes)
     found = []
-    for name, told in zip(outputs_of(operation), shapes(operation, call.inputs, call.attributes)):
-        if told is None:
+    for name, stated in zip(outputs_of(operation), shapes(operation, call.inputs, call.attributes)):
+        if stated is None:
             found.append(absent(tensors[0].device))
             continue
-        shape, dtype = told
+        shape, dtype = stated
         like = pattern(operation, call.inputs, shape)
         kind = dtype_of(name, dtype)
         if like is None:

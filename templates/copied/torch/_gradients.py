@@ -39,7 +39,7 @@ class Gradient:
         return tuple(name for kind, name in self.inputs if kind == "seed")
 
 
-class Kept(NamedTuple):
+class Saved(NamedTuple):
     """What the gradients that a call asks for need of it: places of outputs without gradients, of inputs whose shapes
     count, of saved inputs and outputs, and what each saved one is.
     """
@@ -132,7 +132,7 @@ class Autograd:
         self.names, self.outputs = [info.name for info in operation.inputs], outputs_of(operation)
         self.seeded = {seed for gradient in known.values() for seed in gradient.seeds}
         self.seeded |= {operation.output} if operation.added else set()
-        self.kept: dict[tuple[int, ...], Kept] = {}  # by the places of the inputs in which a call asks for gradients
+        self.saved: dict[tuple[int, ...], Saved] = {}  # by the places of the inputs in which a call asks for gradients
 
     def setup(
         self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Mapping[str, Any] | None = None
@@ -143,25 +143,25 @@ class Autograd:
             ctx.mark_non_differentiable(*results)
             return
         asked = tuple([n for n, value in enumerate(inputs) if value is not None and _differentiable(value)])
-        kept = self.kept.get(asked)
-        if kept is None:
-            kept = self.kept[asked] = self.keeps(asked)
-        if kept.silent:
-            ctx.mark_non_differentiable(*[results[n] for n in kept.silent])
+        needed = self.saved.get(asked)
+        if needed is None:
+            needed = self.saved[asked] = self.saves(asked)
+        if needed.silent:
+            ctx.mark_non_differentiable(*[results[n] for n in needed.silent])
         ctx.attributes = keyword_only_inputs or {}
-        ctx.shapes = {self.names[n]: _shape(inputs[n]) for n in kept.shapes}
-        for n in kept.outputs:
+        ctx.shapes = {self.names[n]: _shape(inputs[n]) for n in needed.shapes}
+        for n in needed.outputs:
             if n and _is_absent(results[n], inputs):
                 parameter = self.operation.inputs[asked[0]].parameter
                 got = f"a tensor that requires grad, in a call without the output {self.outputs[n]}"
                 expected = f"a call that returns {self.outputs[n]}, from which the gradient is computed"
                 raise self.operation.refused(Refusal(f"{parameter}-gradient", parameter, got, expected))
-        saved = [inputs[n] for n in kept.inputs] + [results[n] for n in kept.outputs]
+        saved = [inputs[n] for n in needed.inputs] + [results[n] for n in needed.outputs]
         ctx.counts = [len(value) if isinstance(value, (list, tuple)) else None for value in saved]
-        ctx.keys = kept.keys
+        ctx.keys = needed.keys
         ctx.save_for_backward(*_spread(saved))
 
-    def keeps(self, asked: tuple[int, ...]) -> Kept:
+    def saves(self, asked: tuple[int, ...]) -> Saved:
         """What is kept of a call that asks for gradients in some inputs. A SpecError where there is none in one."""
         for n in asked:
             if self.names[n] not in self.known and self.names[n] not in self.operation.added:
@@ -169,12 +169,12 @@ class Autograd:
         used = [self.known[self.names[n]] for n in asked if self.names[n] in self.known]
         pairs = {pair for gradient in used for pair in gradient.inputs}
         shaped = {own for gradient in used for _, kind, own in gradient.attributes if kind == "shape"}
-        joined = {self.names[n] for n in asked} & set(getattr(self.operation, "joined", ()))
+        lists = {self.names[n] for n in asked} & set(getattr(self.operation, "joined", ()))
         inputs = tuple([n for n, name in enumerate(self.names) if ("input", name) in pairs])
         outputs = tuple([n for n, name in enumerate(self.outputs) if ("output", name) in pairs])
-        return Kept(
+        return Saved(
             silent=tuple([n for n, name in enumerate(self.outputs) if name not in self.seeded]),
-            shapes=tuple([n for n, name in enumerate(self.names) if name in shaped | joined]),
+            shapes=tuple([n for n, name in enumerate(self.names) if name in shaped | lists]),
             inputs=inputs,
             outputs=outputs,
             keys=(*(("input", self.names[n]) for n in inputs), *(("output", self.outputs[n]) for n in outputs)),
@@ -182,7 +182,7 @@ class Autograd:
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         """The gradients in the inputs; each operation that computes several is called once."""
-        held, seeds = _gathered(ctx), dict(zip(self.outputs, grads))
+        values, seeds = _gathered(ctx), dict(zip(self.outputs, grads))
         made: dict[str, dict[str, Any]] = {}
         found: list[Any] = []
         for one, needed in zip(self.names, ctx.needs_input_grad):  # inputs left out at the end have none
@@ -192,21 +192,21 @@ class Autograd:
                 gradient = self.known[one]
                 function = gradient.operation.function
                 if function not in made:
-                    made[function] = self.results(gradient, ctx, held, seeds)
+                    made[function] = self.results(gradient, ctx, values, seeds)
                 found.append(_fitted(made[function][gradient.results[one]], ctx.shapes.get(one)))
             else:
                 found.append(_summed(self.operation, seeds[self.operation.output], ctx.attributes, one))
         return tuple(found) if len(found) > 1 else found[0]
 
     def results(
-        self, gradient: Gradient, ctx: Any, held: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
+        self, gradient: Gradient, ctx: Any, values: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The outputs of the operation that computes a gradient, by name.
 
         Data types that no row of it mixes are computed in f32; autograd hands each gradient on in its input's type.
         """
         inputs = [
-            seeds[name] if kind == "seed" else None if kind == "absent" else held[kind, name]
+            seeds[name] if kind == "seed" else None if kind == "absent" else values[kind, name]
             for kind, name in gradient.inputs
         ]
         attributes = {}
@@ -227,10 +227,10 @@ def recorded(asked: Autograd, kernel: Callable[..., Any]) -> Callable[..., Any] 
     class Recorded(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            *given, said = args
-            found = kernel(*given, **said)
+            *given, attributes = args
+            found = kernel(*given, **attributes)
             left_out = [None] * (len(asked.names) - len(given))
-            asked.setup(ctx, [*given, *left_out], found, {**asked.operation.defaults, **said})
+            asked.setup(ctx, [*given, *left_out], found, {**asked.operation.defaults, **attributes})
             return found
 
         @staticmethod

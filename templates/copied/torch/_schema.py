@@ -38,7 +38,9 @@ def schema(operation: Operation, function: Callable[..., Any]) -> str:
     attributes = []
     for name in operation.attributes:
         kind, *optional = str(parameters[name].annotation).split(" | ")
-        default = "" if parameters[name].default is inspect.Parameter.empty else f"={_said(parameters[name].default)}"
+        default = (
+            "" if parameters[name].default is inspect.Parameter.empty else f"={_spelled(parameters[name].default)}"
+        )
         attributes.append(f"{_TYPES[kind]}{'?' if optional else ''} {name}{default}")
     taken = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
     names = outputs_of(operation)
@@ -46,7 +48,7 @@ def schema(operation: Operation, function: Callable[..., Any]) -> str:
     return f"{operation.function}({taken}) -> {given}"
 
 
-def _said(default: object) -> str:
+def _spelled(default: object) -> str:
     if isinstance(default, str):
         return f'"{default}"'
     return str(list(default)) if isinstance(default, tuple) else repr(default)

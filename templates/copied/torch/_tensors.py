@@ -115,12 +115,12 @@ def flat(values: Sequence[Any]) -> list[torch.Tensor]:
 
 def has_row(operation: Operation, inputs: Sequence[Any]) -> bool:
     """Whether an operation has a row of the data types that its inputs have."""
-    told = {
+    dtypes = {
         (info.name, dtype_name(NUMPY.get(part.dtype)))
         for info, one in zip(operation.inputs, inputs)
         for part in flat([one])
     }
-    return any(told <= row.items() for _, row in operation.rows)
+    return any(dtypes <= row.items() for _, row in operation.rows)
 
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:

@@ -11,9 +11,9 @@
 
 enum {
     ROWS_BYTES = 256 << 10, // of a task's input: with a panel beside it, it stays in the second-level cache
-    KEPT_BYTES = 4 << 20,   // of all copied input: it stays in the third-level cache
+    PRECOPY_BYTES = 4 << 20, // of all copied input: it stays in the third-level cache
     PANEL_BYTES = 768 << 10, // of a panel of weights: it stays in the second-level cache
-    KEPT_PANELS = 8,        // fewer are too few tasks for that
+    PRECOPY_PANELS = 8,     // fewer are too few tasks for that
     FEW_PIXELS = 256,       // with fewer, weights are not packed for all tasks; measured with 512 channels
     CHUNK_BYTES = 384 << 10, // the same of some of its channels, which are read once for many pixels
     SUMS_BYTES = 256 << 10, // that wait for the next chunk: these stay in the second-level cache, too
@@ -22,11 +22,11 @@ enum {
     STACKED_COLUMNS = 16,   // of rows of so many outputs at most,
     STACKED_PIXELS = 4096,  // outputs of all images: their sums of a panel stay in the second-level cache
     STACKED_UNITS = 2 * LANES, // reduced channels at least: each tap has a run
-    STACKED_LANES = 2 * KEPT_PANELS * LANES, // shares of which are tasks
+    STACKED_LANES = 2 * PRECOPY_PANELS * LANES, // shares of which are tasks
     MIN_CHUNK = 8 * LANES, // reduced channels, in units, of runs that are long enough
     BUFFER_COLUMNS = 256,   // outputs of a row that are finished at once
-    KEPT_PARTS = 4,         // that a block's copied rows are shared out as
-    HELD_COLUMNS = 8 * LANES, // outputs of several rows
+    COPY_PARTS = 4,         // that a block's copied rows are shared out as
+    FINISHED_COLUMNS = 8 * LANES, // outputs of several rows
     SHORT_ROW = 2 * LANES,  // columns of input up to which rows are transposed together
     FEWEST_BLOCKS = 16,     // unless their weights are many
     CLIPPED = 6,            // dilation from which taps beyond a row's ends are left out
@@ -58,7 +58,7 @@ typedef struct plan {
     bool copied;           // the input is copied to scratch
     bool inside;           // except by blocks without padding
     bool own;              // a task packs its own weights
-    bool kept;             // and all input has been copied before
+    bool precopied;        // and all input has been copied before
     bool in_place;         // weights are read in place
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles store to the output directly
@@ -79,7 +79,7 @@ typedef struct plan {
     int64_t panel_units;   // of one vector's share of a packed panel
     int64_t panel_sums;    // of a panel that wait for the next chunk
     int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
-    int64_t rows_bytes, kept_bytes, runs_bytes, buffer_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
+    int64_t rows_bytes, precopied_bytes, runs_bytes, buffer_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
         positions_bytes, spread_bytes, weights_bytes;
 } plan;
 
@@ -239,23 +239,23 @@ static void chunk_channels(plan *p) {
 }
 
 // Uses blocks of all rows, whose input is copied once, if the weights would be read more often with smaller blocks.
-static void keep_input(plan *p) {
+static void precopy_input(plan *p) {
     const int64_t panel = p->panel_units * p->wide * 4, weights = p->panel_units * group_width(p) * 4;
     const int64_t images = p->s.problem->N * p->groups;
     if (!p->copied || p->line || p->shared_groups > 1 || p->interleaved || panel > PANEL_BYTES ||
-        p->groups * p->panels < KEPT_PANELS)
+        p->groups * p->panels < PRECOPY_PANELS)
         return;
-    plan kept = *p;
+    plan precopied = *p;
     const int64_t planes = images * p->s.axes[0].out * p->spacing;
-    shape_blocks(&kept, KEPT_BYTES / planes);
-    const int64_t blocks = images * blocks_of(&kept), bytes = blocks * copied_bytes(&kept);
-    if (kept.row_blocks > kept.spacing || kept.steps > 1 || bytes > KEPT_BYTES)
+    shape_blocks(&precopied, PRECOPY_BYTES / planes);
+    const int64_t blocks = images * blocks_of(&precopied), bytes = blocks * copied_bytes(&precopied);
+    if (precopied.row_blocks > precopied.spacing || precopied.steps > 1 || bytes > PRECOPY_BYTES)
         return;
     if (p->panels * bytes >= p->s.problem->N * blocks_of(p) * p->steps * weights)
         return;
-    *p = kept;
-    p->own = p->kept = true;
-    p->kept_bytes = bytes;
+    *p = precopied;
+    p->own = p->precopied = true;
+    p->precopied_bytes = bytes;
 }
 
 // For a vector of neighbouring outputs that begins with some phase: their columns in the buffer, counted from `first`,
@@ -353,14 +353,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     if (stacked) {
-        p->stacked = p->own = p->copied = p->kept = true;
+        p->stacked = p->own = p->copied = p->precopied = true;
         p->interleaved = p->inside = false;
         p->pixel = copied_pixel(p->channels, 1);
         p->spacing = p->row_blocks = p->column_blocks = p->steps = 1;
         p->rows = ceil_div(h->out, h->out_step), p->columns = w->out;
-        p->kept_bytes = p->groups * d->in * h->in * w->in * p->pixel * 4;
+        p->precopied_bytes = p->groups * d->in * h->in * w->in * p->pixel * 4;
     } else if (!p->own)
-        keep_input(p);
+        precopy_input(p);
     chunk_channels(p);
     // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads
     // them again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to
@@ -389,9 +389,9 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
         p->with_taps = phases_with_taps(w, w->out_step, backward);
     const bool whole_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1;
     const bool short_lines = s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out && w->out % LANES != 0;
-    p->finished_rows = whole_rows && short_lines ? max(1, HELD_COLUMNS / w->out) : 1;
+    p->finished_rows = whole_rows && short_lines ? max(1, FINISHED_COLUMNS / w->out) : 1;
 
-    p->rows_bytes = p->kept ? 0 : copied_bytes(p);
+    p->rows_bytes = p->precopied ? 0 : copied_bytes(p);
     p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
     const int64_t finished = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
     p->buffer_bytes = p->direct ? 0 : rounded(columns_with_taps(p, finished) * p->wide * LANES * 4);
@@ -420,7 +420,7 @@ typedef struct call {
     plan p;
     const elem *in, *weights, *bias;
     sum_cell *out;
-    unit *packed, *kept;
+    unit *packed, *precopied;
     float *biases;
     int64_t *positions;
     pattern *patterns;

@@ -16,7 +16,7 @@ enum {
     FEW_TERMS = 8,       // rows of right that are read at the same time
     FEW_LANED = 128,     // minimum terms per row for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
-    FEW_APART = 4,       // independent accumulators
+    FEW_CHAINS = 4,      // independent accumulators
     FEW_LEFT = 8192,     // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
     FEW_BYTES = 64 << 10, // of right that a task reads, at least
@@ -97,7 +97,7 @@ INLINE float lanes_added(vec v) {
 // cells. One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s
 // in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
 INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int chains) {
-    vec sum[FEW_ROWS][FEW_APART];
+    vec sum[FEW_ROWS][FEW_CHAINS];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < chains; a++) sum[r][a] = (vec){0};
     int64_t t = 0;
     for (; t + chains * LANES <= terms; t += chains * LANES)
@@ -125,7 +125,7 @@ INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64
                                  float *sums) {                                                                        \
         for (int64_t n = 0; n < count; n++)                                                                            \
             few_lanes(right + n * q->right_column, q->terms, left, q->terms + LANES, sums + n, ROWS,                   \
-                      ROWS <= 2 ? FEW_APART : ROWS <= 4 ? FEW_APART / 2 : 1);                                          \
+                      ROWS <= 2 ? FEW_CHAINS : ROWS <= 4 ? FEW_CHAINS / 2 : 1);                                        \
     }
 FEW(1) FEW(2) FEW(3) FEW(4)
 FEW(5) FEW(6) FEW(7) FEW(8)

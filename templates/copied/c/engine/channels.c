@@ -630,14 +630,14 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
         stream_end();
 }
 
-// Input that is kept: rows of a block.
-static void keep_task(const void *context, int64_t task, int64_t worker) {
+// Input that is copied before: rows of a block.
+static void precopy_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const plan *p = &c->p;
     block b = block_of(c, worker);
-    b.part = task % KEPT_PARTS, b.parts = KEPT_PARTS;
-    task /= KEPT_PARTS;
-    b.rows = c->kept + task * (copied_bytes(p) / (int64_t)sizeof *b.rows);
+    b.part = task % COPY_PARTS, b.parts = COPY_PARTS;
+    task /= COPY_PARTS;
+    b.rows = c->precopied + task * (copied_bytes(p) / (int64_t)sizeof *b.rows);
     const int64_t columns = task % p->column_blocks, rows = task / p->column_blocks % p->row_blocks;
     const int64_t image = task / blocks_of(p), plane = task / p->column_blocks / p->row_blocks % p->s.axes[0].out;
     if (place_block(&b, image / p->groups, image % p->groups, plane, rows, 0, columns))
@@ -655,7 +655,7 @@ static void stack_task(const void *context, int64_t task, int64_t worker) {
     const bool contiguous = own.in_x[0] == h->in * own.in_x[1];
     const int64_t lines = contiguous ? 1 : d->in, pixels = contiguous ? d->in * h->in : h->in;
     const elem *from = c->in + image * step + group * own.reduced * own.in_c;
-    unit *to = c->kept + (group * d->in * h->in * images + image) * p->pixel;
+    unit *to = c->precopied + (group * d->in * h->in * images + image) * p->pixel;
     own.axes[2].in = pixels, own.in_x[2] = own.in_x[1];
     for (int64_t line = 0; line < lines; line++)
         copy_row(&own, from + line * own.in_x[0], 0, pixels, to + line * h->in * images * p->pixel, images * p->pixel,
@@ -685,13 +685,13 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
                         if (!place_block(&b, n, group, plane, rows / p->steps, rows % p->steps, columns))
                             continue;
                         if (p->stacked)
-                            b.rows = c->kept + group * (p->kept_bytes / p->groups / (int64_t)sizeof *b.rows);
-                        else if (p->kept) {
+                            b.rows = c->precopied + group * (p->precopied_bytes / p->groups / (int64_t)sizeof *b.rows);
+                        else if (p->precopied) {
                             const int64_t image = n * p->groups + group;
                             const int64_t number = ((image * planes + plane) * p->row_blocks + rows) * p->column_blocks + columns;
-                            b.rows = c->kept + number * (copied_bytes(p) / (int64_t)sizeof *b.rows);
+                            b.rows = c->precopied + number * (copied_bytes(p) / (int64_t)sizeof *b.rows);
                         }
-                        place_input(&b, true, !p->kept && (panel == first || !single));
+                        place_input(&b, true, !p->precopied && (panel == first || !single));
                         panel_of_block(&b, panel, weights);
                     }
         if (p->stacked && !p->direct)
@@ -710,7 +710,8 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, workers);
-    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.kept_bytes + max(1, workers) * worker_bytes(&p);
+    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.precopied_bytes +
+           max(1, workers) * worker_bytes(&p);
 }
 
 bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
@@ -731,8 +732,8 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
     c.patterns = (pattern *)(void *)((char *)c.positions + p->positions_bytes);
     c.packed = (unit *)(void *)((char *)c.patterns + p->spread_bytes);
-    c.kept = (unit *)(void *)((char *)c.packed + p->weights_bytes);
-    c.workers = (char *)c.kept + p->kept_bytes;
+    c.precopied = (unit *)(void *)((char *)c.packed + p->weights_bytes);
+    c.workers = (char *)c.precopied + p->precopied_bytes;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
@@ -750,8 +751,8 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
         }
     if (p->stacked)
         opwright_run(team, stack_task, &c, p->s.axes[2].in * p->groups);
-    else if (p->kept)
-        opwright_run(team, keep_task, &c, own.N * p->groups * blocks_of(p) * KEPT_PARTS);
+    else if (p->precopied)
+        opwright_run(team, precopy_task, &c, own.N * p->groups * blocks_of(p) * COPY_PARTS);
     if (p->own) {
         opwright_run(team, own_task, &c, p->groups * p->groups_of_panels);
         return;

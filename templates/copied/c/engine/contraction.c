@@ -20,7 +20,7 @@ enum {
     TASKS = 4,                 // for each worker, to balance their load
     PACKED_VECTORS = 8,        // of a task that packs
     AHEAD = 16,                // terms that are prefetched before they are packed
-    FAR_APART = 2048,          // bytes between rows of left: multiples of it map to few sets of the first-level cache
+    SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache
 };
 
 typedef struct plan {
@@ -92,7 +92,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     const int64_t vector_bytes = p->chunk * LANES * 4;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
-    const bool spread = q->left_row * (int64_t)sizeof(elem) % FAR_APART != 0;
+    const bool spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
     p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
                   spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES);
     p->right_in_place = sizeof(elem) == 4 && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
@@ -236,7 +236,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             width = panel_width(p, v, count);
             const bool fits = beside && lanes >= (v + width) * LANES;
             const bool direct = fits && (floats || chunk == p->chunks - 1);
-            const bool kept = fits && floats; // in out
+            const bool in_output = fits && floats;
             operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &whole, .run_count = 1};
             o.vectors = packed + (before * c->vectors + (first + v) * units) * LANES;
             if (p->right_in_place) {
@@ -245,14 +245,14 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             }
             o.elements = direct && q->elements;
             o.out_row = direct ? q->out_row : p->share * LANES;
-            o.bias_row = chunk == 0 ? 0 : kept ? q->out_row : p->share * LANES;
+            o.bias_row = chunk == 0 ? 0 : in_output ? q->out_row : p->share * LANES;
             o.bias_vector = chunk == 0 ? 0 : LANES;
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
                 float *sum = sums + m * p->share * LANES + v * LANES;
                 char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
                 o.scalars = unit_at(scalars, m * scalar_row);
-                o.bias = chunk == 0 ? zeros : kept ? (const float *)(const void *)to : sum;
+                o.bias = chunk == 0 ? zeros : in_output ? (const float *)(const void *)to : sum;
                 o.out = direct ? (void *)to : (void *)sum;
                 TILE_TABLE[width][height](&o);
             }

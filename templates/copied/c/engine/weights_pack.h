@@ -70,43 +70,43 @@ typedef struct words {
 } words;
 
 // Records which lanes contain an Inf or NaN: 0 times it is NaN.
-INLINE void look(vec *seen, vec v, words way) {
+INLINE void look(vec *seen, vec v, words pairing) {
 #if OPWRIGHT_PAIRS
-    if (way.pairs) {
+    if (pairing.pairs) {
         uvec bits;
         memcpy(&bits, &v, sizeof bits);
         *seen = dot_pairs(*seen, bits, (uvec){0});
         return;
     }
 #endif
-    (void)way;
+    (void)pairing;
     *seen += v * 0;
 }
 
 // LANES words, the first n of them, `spacing` elements from one to the next.
-INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words way) {
+INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words pairing) {
 #if OPWRIGHT_PAIRS
-    if (way.pairs && spacing == 2 && way.other == 1)
-        return (vec)load_halves(from, 2 * n - way.half);
-    if (way.pairs && spacing == 4 && way.other == 2) {
+    if (pairing.pairs && spacing == 2 && pairing.other == 1)
+        return (vec)load_halves(from, 2 * n - pairing.half);
+    if (pairing.pairs && spacing == 4 && pairing.other == 2) {
         // The second load begins one early: the memory after the last element may not exist.
-        const int64_t there = 4 * n - 1 - 2 * way.half;
+        const int64_t there = 4 * n - 1 - 2 * pairing.half;
         const uvec first = load_halves(from, there) & 0xffffu;
         const uvec second = load_halves(from + 2 * LANES - 1, there - 2 * LANES + 1) >> 16;
         return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
     }
-    if (way.pairs) {
+    if (pairing.pairs) {
         vec first = load_spaced(from, spacing, n);
-        const vec second = way.half ? (vec){0} : load_spaced(from + way.other, spacing, n);
+        const vec second = pairing.half ? (vec){0} : load_spaced(from + pairing.other, spacing, n);
         uvec low, high;
         memcpy(&low, &first, sizeof low);
         memcpy(&high, &second, sizeof high);
-        low = (low >> 16 | high) & way.mask;
+        low = (low >> 16 | high) & pairing.mask;
         memcpy(&first, &low, sizeof low);
         return first;
     }
 #endif
-    (void)way;
+    (void)pairing;
     return load_spaced(from, spacing, n);
 }
 
@@ -135,11 +135,12 @@ INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, i
 
 // LANES contiguous pixels of two to four channels. A pixel is stored together with what follows its channels, which the
 // next one overwrites.
-INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words way, vec seen[4]) {
+INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words pairing,
+                     vec seen[4]) {
     vec v[4];
     UNROLL for (int i = 0; i < 4; i++) {
-        v[i] = i < channels ? load_words(from + i * c, x, LANES, way) : (vec){0};
-        look(seen + i, v[i], way);
+        v[i] = i < channels ? load_words(from + i * c, x, LANES, pairing) : (vec){0};
+        look(seen + i, v[i], pairing);
     }
     const vec a = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 0, 1)), b = SHUFFLE(v[0], v[1], QUARTERS(MINGLE, 2, 3));
     const vec d = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 0, 1)), e = SHUFFLE(v[2], v[3], QUARTERS(MINGLE, 2, 3));
@@ -156,7 +157,7 @@ INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t 
 // count pixels of `channels` channels: to[pixel * pitch + channel]. Zeros follow up to `fill` channels, a multiple of
 // LANES unless it is `channels`.
 INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x, int64_t count,
-                    int64_t channels, int64_t fill, words way, vec *all_seen) {
+                    int64_t channels, int64_t fill, words pairing, vec *all_seen) {
     vec seen[4] = {{0}, {0}, {0}, {0}};
     if (channels == 1)
         c = 1;
@@ -164,54 +165,54 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
         const int64_t all = count * channels;
         int64_t i = 0;
         for (; i + LANES <= all; i += LANES) {
-            const vec v = load_words(from + i, 1, LANES, way);
+            const vec v = load_words(from + i, 1, LANES, pairing);
             __builtin_prefetch(from + i + STREAM);
-            look(seen, v, way);
+            look(seen, v, pairing);
             vec_store(to + i, v);
         }
         if (i < all) {
-            const vec v = load_words(from + i, 1, all - i, way);
-            look(seen, v, way);
+            const vec v = load_words(from + i, 1, all - i, pairing);
+            look(seen, v, pairing);
             vec_store_part(to + i, v, all - i);
         }
     } else if (c == 1 && fill <= LANES) {
         // A vector of search results would go to memory and back for each pixel above: 20 cycles.
-        const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
+        const int64_t ahead = 2 * STRIP / (pairing.pairs ? 2 : 1) * x;
         if (channels == LANES)
             for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
-                const vec v = load_words(from, 1, LANES, way);
+                const vec v = load_words(from, 1, LANES, pairing);
                 __builtin_prefetch(from + ahead, 0, 2);
-                if (way.pairs)
-                    __builtin_prefetch(from + way.other + ahead, 0, 2);
-                look(seen, v, way);
+                if (pairing.pairs)
+                    __builtin_prefetch(from + pairing.other + ahead, 0, 2);
+                look(seen, v, pairing);
                 vec_store(to, v);
             }
         else
             for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
-                const vec v = load_words(from, 1, channels, way);
+                const vec v = load_words(from, 1, channels, pairing);
                 __builtin_prefetch(from + ahead, 0, 2);
-                if (way.pairs)
-                    __builtin_prefetch(from + way.other + ahead, 0, 2);
-                look(seen, v, way);
+                if (pairing.pairs)
+                    __builtin_prefetch(from + pairing.other + ahead, 0, 2);
+                look(seen, v, pairing);
                 vec_store_part(to, v, fill);
             }
     } else if (c == 1) {
         // Prefetches both pixels of a pair two strips ahead to L2: one of them half a strip ahead took 7.2 instead of
         // 5.7 ms, 1x1 56x56 64 -> 256, bf16.
-        const int64_t ahead = 2 * STRIP / (way.pairs ? 2 : 1) * x;
+        const int64_t ahead = 2 * STRIP / (pairing.pairs ? 2 : 1) * x;
         for (int64_t pixel = 0; pixel < count; pixel++, to += pitch, from += x) {
             int64_t i = 0;
             for (; i + LANES <= channels; i += LANES) {
-                const vec v = load_words(from + i, 1, LANES, way);
+                const vec v = load_words(from + i, 1, LANES, pairing);
                 __builtin_prefetch(from + i + ahead, 0, 2);
-                if (way.pairs)
-                    __builtin_prefetch(from + i + way.other + ahead, 0, 2);
-                look(seen + i / LANES % 4, v, way);
+                if (pairing.pairs)
+                    __builtin_prefetch(from + i + pairing.other + ahead, 0, 2);
+                look(seen + i / LANES % 4, v, pairing);
                 vec_store(to + i, v);
             }
             if (i < channels) {
-                const vec v = load_words(from + i, 1, channels - i, way);
-                look(seen, v, way);
+                const vec v = load_words(from + i, 1, channels - i, pairing);
+                look(seen, v, pairing);
                 put(to + i, v, min(LANES, fill - i));
                 i += LANES;
             }
@@ -221,49 +222,50 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
     } else if (channels <= 4 && pitch == channels && count >= LANES) {
         for (int64_t pixel = 0; pixel < count; pixel += LANES) {
             const int64_t at = min(pixel, count - LANES);
-            pack_few(to + at * channels, from + at * x, c, x, channels, way, seen);
+            pack_few(to + at * channels, from + at * x, c, x, channels, pairing, seen);
         }
     } else {
         const int64_t ahead = c > 4 * STREAM ? STREAM : LANES * c;
         const int64_t line = LINE / (int64_t)sizeof(elem);
-        const bool half = way.half, words_lie = x == 1 || (way.pairs ? x == 2 * way.other && way.other <= 2 : x == 2);
+        const bool half = pairing.half;
+        const bool contiguous_words = x == 1 || (pairing.pairs ? x == 2 * pairing.other && pairing.other <= 2 : x == 2);
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = max(0, min(LANES, channels - i)), lanes = min(LANES, fill - i);
             int64_t pixel = 0;
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
-            if (rows == LANES && x == 1 && !way.pairs)
+            if (rows == LANES && x == 1 && !pairing.pairs)
                 for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
                     pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, ahead, seen);
 #endif
             for (; pixel < count; pixel += LANES) {
                 const int64_t n = min(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
-                way.half = half && pixel + n == count;
+                pairing.half = half && pixel + n == count;
                 float *out = to + pixel * pitch + i;
                 vec v[LANES];
-                if (rows == LANES && words_lie && n == LANES) {
+                if (rows == LANES && contiguous_words && n == LANES) {
                     UNROLL for (int row = 0; row < LANES; row++) {
-                        v[row] = load_words(first + row * c, x, LANES, way);
+                        v[row] = load_words(first + row * c, x, LANES, pairing);
                         __builtin_prefetch(first + row * c + ahead);
-                        if (x > (way.pairs ? 2 : 1))
+                        if (x > (pairing.pairs ? 2 : 1))
                             __builtin_prefetch(first + row * c + ahead + line);
                     }
-                } else if (rows == LANES && words_lie) {
+                } else if (rows == LANES && contiguous_words) {
                     UNROLL for (int row = 0; row < LANES; row++) {
-                        v[row] = load_words(first + row * c, x, n, way);
+                        v[row] = load_words(first + row * c, x, n, pairing);
                         __builtin_prefetch(first + row * c + ahead);
                     }
                 } else if (rows == LANES && n == LANES) {
                     UNROLL for (int row = 0; row < LANES; row++) {
-                        v[row] = load_words(first + row * c, x, LANES, way);
+                        v[row] = load_words(first + row * c, x, LANES, pairing);
                         __builtin_prefetch(first + row * c + ahead);
                         __builtin_prefetch(first + row * c + ahead + line);
                     }
                 } else {
                     for (int64_t row = 0; row < LANES; row++)
-                        v[row] = row < rows ? load_words(first + row * c, x, n, way) : (vec){0};
+                        v[row] = row < rows ? load_words(first + row * c, x, n, pairing) : (vec){0};
                 }
-                UNROLL for (int row = 0; row < LANES; row++) look(seen + row % 4, v[row], way);
+                UNROLL for (int row = 0; row < LANES; row++) look(seen + row % 4, v[row], pairing);
                 vec_transpose(v);
                 if (lanes == LANES && n == LANES) {
                     UNROLL for (int j = 0; j < LANES; j++) vec_store(out + j * pitch, v[j]);
@@ -284,9 +286,9 @@ static void pack(float *restrict to, int64_t pitch, const elem *restrict from, i
 }
 #if OPWRIGHT_PAIRS
 static void pack_pairs(float *restrict to, int64_t pitch, const elem *restrict from, int64_t c, int64_t x,
-                       int64_t count, int64_t channels, int64_t fill, words way, vec *seen) {
-    way.pairs = true;
-    pack_as(to, pitch, from, c, x, count, channels, fill, way, seen);
+                       int64_t count, int64_t channels, int64_t fill, words pairing, vec *seen) {
+    pairing.pairs = true;
+    pack_as(to, pitch, from, c, x, count, channels, fill, pairing, seen);
 }
 #endif
 
@@ -415,11 +417,11 @@ static void pack_row_pairs(const place *o, float *to, const elem *from, int64_t 
         for (int j = 0; j < 4; j++)
             if (bounds[j] > q)
                 next = min(next, bounds[j] - at);
-        const words way = {.other = low && high ? spacing * x : 0,
+        const words pairing = {.other = low && high ? spacing * x : 0,
                            .mask = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0)};
         if (low || high)
             pack_pairs(to + i * width, width, from + (low ? q : q + spacing) * x, p->big_c, x, next - i, channels, width,
-                       way, &seen);
+                       pairing, &seen);
         else
             clear(to + i * width, (next - i) * width);
     }
@@ -548,9 +550,9 @@ static void pack_panels(const place *o, int64_t v0, int64_t v1, float *panels) {
                                        (o->at[2] + h) * p->small_x[1] + (o->at[3] + r) * p->small_x[2];
                     const int64_t outputs = up_div(o->size[3] - r, l->phases);
                     // Rows that follow each other in memory are one.
-                    const bool goes_on = count && l->phases == 1 && at == to + panel_pixels(o, count) &&
+                    const bool contiguous = count && l->phases == 1 && at == to + panel_pixels(o, count) &&
                                          (!o->pairs || count % 2 == 0) && next == from + count * p->small_x[2];
-                    if (!goes_on) {
+                    if (!contiguous) {
                         pack_outputs(o, v0, v1, panels, from, l->phases * p->small_x[2], count, to);
                         from = next, to = at, count = 0;
                     }
