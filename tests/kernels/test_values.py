@@ -157,3 +157,13 @@ def test_values_that_bf16_holds_are_stored_as_they_are_and_others_rounded() -> N
         assert got.dtype == bf16, name
         assert np.isnan(got[lost]).all(), name
         assert np.array_equal(got[~lost], exact.astype(bf16)[~lost]), name
+
+
+def test_every_cube_of_bf16_is_rounded_to_f32_and_then_to_bf16() -> None:
+    given = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    with np.errstate(all="ignore"):
+        expected = (given.astype(np.float64) ** 3).astype(np.float32).astype(ml_dtypes.bfloat16)
+    found = kernels.power(given, beta=3.0)
+    numbers = ~np.isnan(expected.astype(np.float32))
+    assert np.array_equal(found.view(np.uint16)[numbers], expected.view(np.uint16)[numbers])
+    assert np.isnan(found.astype(np.float32))[~numbers].all()
