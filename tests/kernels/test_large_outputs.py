@@ -59,3 +59,17 @@ def test_large_outputs_are_right_wherever_they_begin(shape: tuple[int, ...], fir
         assert np.array_equal(kernels.relu(out, out=out, threads=threads), np.maximum(a + b, 0))
     assert (room[:begin] == 77).all()
     assert (room[begin + size :] == 77).all()
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_large_outputs_of_f16_are_right_wherever_they_begin(first: int) -> None:
+    """Of 16 MB and a few cells: f32 that are narrowed on their way past the caches."""
+    size = (8 << 20) + 7
+    src = np.random.default_rng(6).standard_normal(size, np.float32)
+    room = np.full(size + 96, 77, np.float16)
+    begin = (-room.ctypes.data % 64) // 2 + first + 32
+    out = room[begin : begin + size]
+    kernels.type_cast(src, dtype="f16", out=out, threads=2)
+    assert np.array_equal(out, src.astype(np.float16))
+    assert (room[:begin] == 77).all()
+    assert (room[begin + size :] == 77).all()

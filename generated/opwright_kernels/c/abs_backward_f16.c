@@ -55,7 +55,7 @@ static void abs_backward_f16_0_x(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = opwright_from_f16(src_row_[i_]) == 0.0f ? 0.0f : opwright_from_f16(diff_dst_row_[i_]) * opwright_sign_f32(opwright_from_f16(src_row_[i_]));
             }
-            opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
+            opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
         }
     }
 }

@@ -300,7 +300,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             if (exclude_pad_word_ == 0) {
@@ -312,7 +312,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             at_ += 1;
@@ -427,7 +427,7 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = total_row_[i_] / cells_row_[i_];
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_, total_);
                 }
             }
             if (exclude_pad_word_ == 0) {
@@ -439,7 +439,7 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = total_row_[i_] / same_0_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_, total_);
                 }
             }
             at_ += 1;

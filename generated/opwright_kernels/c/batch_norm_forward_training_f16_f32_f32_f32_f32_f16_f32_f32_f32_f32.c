@@ -147,7 +147,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
                 }
             }
         }
@@ -535,7 +535,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + beta_row_[i_];
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
+                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
                     }
                 }
             }

@@ -109,7 +109,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + same_2_;
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -180,7 +180,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

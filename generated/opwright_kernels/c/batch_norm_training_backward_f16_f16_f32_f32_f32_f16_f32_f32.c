@@ -411,7 +411,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (opwright_from_f16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
                         }
-                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_);
+                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_, total_);
                     }
                 }
             }
@@ -563,7 +563,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, 1);
                 }
             }
         }

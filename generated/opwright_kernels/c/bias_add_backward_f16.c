@@ -234,7 +234,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
             const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
-            opwright_put_wide_f16(diff_bias_sum__row_, diff_bias + c * diff_bias_C, diff_bias_C, n_);
+            opwright_put_wide_f16(diff_bias_sum__row_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
     }
 }

@@ -65,7 +65,7 @@ static void bias_add_f16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = opwright_from_f16(src_row_[i_]) + same_0_;
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -130,7 +130,7 @@ static void bias_add_f16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = opwright_from_f16(src_row_[i_]) + opwright_from_f16(bias_row_[i_]);
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -97,7 +97,7 @@ static void dynamic_dequantize_s4_f16_s32_f16_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; a += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - a);
                 const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -192,7 +192,7 @@ static void dynamic_dequantize_s4_f16_s32_f16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -56,7 +56,7 @@ static void elu_f16_0_x(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = opwright_from_f16(src_row_[i_]) >= 0.0f ? opwright_from_f16(src_row_[i_]) : same_0_ * (2.0f * made_0_[i_] / (1.0f - made_0_[i_]));
             }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
         }
     }
 }

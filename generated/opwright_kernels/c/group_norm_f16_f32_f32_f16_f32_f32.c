@@ -142,7 +142,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
                     }
                 }
             }
@@ -909,7 +909,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) / shared_0__for_g_k__row_[i_] + beta_row_[i_];
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, 1);
                 }
             }
         }

@@ -49,7 +49,7 @@ static void hard_swish_f16_0_x(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = opwright_from_f16(src_row_[i_]) * (opwright_minimumf(opwright_maximumf(opwright_from_f16(src_row_[i_]) + 3.0f, 0.0f), 6.0f) / 6.0f);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
         }
     }
 }

@@ -292,7 +292,7 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                 for (int64_t c = begin_; c < end_; c += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     const float *restrict blend_row_ = blend + (c - begin_);
-                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_);
+                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             at_ += 1;
@@ -448,7 +448,7 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
                 for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_);
+                    opwright_put_wide_f16(blend_row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_, total_);
                 }
             }
             at_ += 1;

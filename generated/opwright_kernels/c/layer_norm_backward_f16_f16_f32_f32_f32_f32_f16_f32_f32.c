@@ -605,7 +605,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * (gamma_row_[i_] * opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_, 1);
                 }
             }
             b += 1;
@@ -981,7 +981,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = scale_row_[i_] * (same_0_ * opwright_from_f16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_, total_);
                 }
             }
         }

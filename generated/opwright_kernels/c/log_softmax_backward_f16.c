@@ -201,7 +201,7 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_];
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_);
+                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_, total_);
                 }
             }
             at_ += 1;
@@ -297,7 +297,7 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * same_0_;
                 }
-                opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_C, n_);
+                opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_C, n_, 1);
             }
             a += 1;
             if (a == A_inner_) {

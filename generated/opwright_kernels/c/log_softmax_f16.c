@@ -298,7 +298,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_];
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
                 }
             }
             at_ += 1;
@@ -410,7 +410,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = opwright_from_f16(src_row_[i_]) - same_0_ - same_1_;
                 }
-                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, 1);
             }
             a += 1;
             if (a == A_inner_) {

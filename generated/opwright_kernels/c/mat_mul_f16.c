@@ -376,7 +376,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, 1);
         }
     }
 }
@@ -422,7 +422,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
                 }
-                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_);
+                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

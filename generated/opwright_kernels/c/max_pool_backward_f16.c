@@ -305,7 +305,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
-                        opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_C, n_);
+                        opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_C, n_, total_);
                     }
                 }
             }
@@ -547,7 +547,7 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
                     for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; diff_src_X__w_ += block_) {
                         const int64_t n_ = opwright_min(block_, I_w_ - diff_src_X__w_);
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                        opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_);
+                        opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_), diff_src_X_w_, n_, 1);
                     }
                 }
             }

@@ -63,7 +63,7 @@ static void power_f16_0_x(void *context_, int64_t part_)
                     wide_[i_] = opwright_pow_f32(opwright_from_f16(src_row_[i_]), same_0_);
                 }
             }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
         }
     }
 }

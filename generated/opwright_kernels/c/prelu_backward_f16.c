@@ -358,7 +358,7 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
             for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
-                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_X_w_, n_);
+                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_X_w_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -419,7 +419,7 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
-                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_C, n_);
+                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -479,7 +479,7 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
             for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
                 const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
-                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_X_w_, n_);
+                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_X_w_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -540,7 +540,7 @@ static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
                 float diff_slope_sum__room_[512];
                 const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
-                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_C, n_);
+                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -85,7 +85,7 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
             for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -172,7 +172,7 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_);
+                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

@@ -241,7 +241,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = opwright_sqrt_f32(total_row_[i_]);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
     }
 }

@@ -192,7 +192,7 @@ static void reduce_min_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; k += block_) {
             const int64_t n_ = opwright_min(block_, end_ - k);
             const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_);
+            opwright_put_wide_f16(dst_sum__row_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
     }
 }

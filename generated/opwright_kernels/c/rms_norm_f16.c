@@ -90,7 +90,7 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = opwright_from_f16(gamma_row_[i_]) * opwright_from_f16(src_row_[i_]) / same_0_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
                 }
             }
             b += 1;
@@ -290,7 +290,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * opwright_from_f16(src_row_[i_]) / shared_0__row_[i_];
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
                 }
             }
         }

@@ -311,7 +311,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
                     }
                 }
             }
@@ -327,7 +327,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_];
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_);
+                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
                     }
                 }
             }
@@ -484,7 +484,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = shared_0__row_[i_] / same_0_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, 1);
                 }
             }
             if (mode_word_ == 1) {
@@ -498,7 +498,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_;
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_);
+                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, 1);
                 }
             }
             if (!stats_absent_) {

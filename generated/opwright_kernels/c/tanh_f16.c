@@ -54,7 +54,7 @@ static void tanh_f16_0_x(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = made_0_[i_];
             }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
         }
     }
 }

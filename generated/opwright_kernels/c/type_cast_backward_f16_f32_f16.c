@@ -46,7 +46,7 @@ static void type_cast_backward_f16_f32_f16_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float diff_dst_room_[512];
             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-            opwright_put_wide_f16(diff_dst_row_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_);
+            opwright_put_wide_f16(diff_dst_row_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
         }
     }
 }

@@ -45,7 +45,7 @@ static void type_cast_f32_f16_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-            opwright_put_wide_f16(src_row_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_);
+            opwright_put_wide_f16(src_row_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
         }
     }
 }

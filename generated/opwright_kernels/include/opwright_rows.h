@@ -2275,11 +2275,11 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
     }
 }
 
-// The same, to cells that lie `step` apart; n is at most 512.
-static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n)
+// The same, to cells that lie `step` apart, as one of so many `rows` of an output; n is at most 512.
+static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n, int64_t rows)
 {
     opwright_f16 room[512];
-    opwright_f16 *const row = step == 1 ? to : room;
+    opwright_f16 *const row = opwright_place_f16(to, step, n, rows, room);
     opwright_to_row_f16(wide, row, n);
     opwright_put_f16(row, to, step, n);
 }

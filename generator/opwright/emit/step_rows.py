@@ -136,7 +136,8 @@ class Row:
         self.elements.steps.append(ZERO)  # rows of no more than the room has
         values = Name(self._row(value)) if self.converted(value) else WIDE
         self.before += [DeclareArray(WIDE.name, "float", ROOM)] if values is WIDE else []
-        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (values, self._at(self.part.target), step, N))))
+        rows = Name("total_") if self.elements.streams(self.part.target) else ONE
+        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (values, self._at(self.part.target), step, N, rows))))
         return True
 
     def converted(self, value: expr.Expr) -> TypeGuard[Read]:
