@@ -3,19 +3,23 @@ threads, whatever follows them cell by cell."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_contractions
 from support.capping import capped_at
 from support.package import package
 from support.random_contractions import Drawn
+from support.spec_packages import quick_compiler
 
 BYTES = {"s8": np.int8, "u8": np.uint8}
 ROWS = [
@@ -132,3 +136,54 @@ def test_scales_and_saturation_need_no_memory_for_the_sums(made: Made, capped: s
     assert f"a contraction for {capped}" in str(explanation)
     assert "finished before they are stored" in str(explanation)
     assert explanation.scratch_bytes < 512 * 512 * 4
+
+
+def differences(rng: np.random.Generator, one: Drawn) -> tuple[str, list[str]]:
+    """The text of a drawn spec with something taken off its factors, the same for all that is summed; letters of inputs
+
+    that it adds for that: of each the letters of its axes.
+    """
+    text = of_bytes(one)
+    (line,) = re.findall(r"- (out_0\[.*\] \+= .*)", text)
+    target, factors = line.split(" += ")[0], line.split(" += ")[1].split(" * ")
+    letters, added = re.findall(r"\w+", target)[1:], list[str]()
+    for at in rng.permutation(2)[: int(rng.integers(1, 3))]:
+        some = sorted(rng.choice(letters, int(rng.integers(0, len(letters) + 1)), replace=False))
+        zero = f"zero_{len(added)}[{', '.join(some)}]" if rng.random() < 0.7 else str(rng.integers(1, 9))
+        added += ["".join(some)] if zero.startswith("zero") else []
+        factors[at] = f"({factors[at]} {rng.choice(['-', '+'])} {zero})"
+    text = text.replace(line, f"{target} += {' * '.join(factors)}")
+    text = re.sub(r"  - \{.*accumulate: f32\}\n", "", text).replace("[s32, f32]", "[s32]")  # exact in integers only
+    for number, axes in enumerate(added):
+        name = f"zero_{number}"
+        dims = ", ".join(f"{letter.upper()}: {letter.upper()}" for letter in axes)
+        text = text.replace("outputs:\n", f"  - {{name: {name}, dims: {{{dims}}}}}\noutputs:\n")
+        text = text.replace(", out_0: s32", f", {name}: s32, out_0: s32")
+    return text, added
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng([7, seed])
+    one = random_contractions.draw(rng, f"Differences{seed}", "")
+    while len(one.factors) != 2:
+        one = random_contractions.draw(rng, f"Differences{seed}", "")
+    text, added = differences(rng, one)
+    with quick_compiler(tmp_path):
+        library, kernels = package({"differences.yaml": text}, tmp_path, f"differences_package_{seed}")
+        op = library.op(one.op)
+        left, right = map(set, one.factors)
+        assert any(phase.contraction for phase in staged(op).phases) or not (left - right and right - left), text
+        for isa, bound in itertools.product(("portable", "avx2", "avx512_vnni"), (1_000, 30_000)):
+            extents = dict.fromkeys("abcdefgh", 0)
+            small = random_contractions.inputs(rng, one, "f32", bound)
+            for tensor, array in zip(op.inputs, small):
+                extents |= dict(zip((axis.lower() for axis in tensor.dims), array.shape))
+            inputs = [rng.integers(-128, 128, array.shape).astype(np.int8) for array in small]
+            inputs += [rng.integers(-99, 99, [extents[axis] for axis in axes]).astype(np.int32) for axes in added]
+            expected = compute_steps(op, inputs, {"made": "s32"})["out_0"]
+            with capped_at(kernels, isa):
+                for threads in (1, 3):
+                    forget(kernels)
+                    found = getattr(kernels, op.function)(*inputs, made="s32", threads=threads)
+                    assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (isa, text)
