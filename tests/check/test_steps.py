@@ -13,6 +13,7 @@ SPECS = Path(__file__).parents[1] / "data" / "steps"
 # The file, what stands there, what it becomes, the rule, and words of the sentence.
 REFUSED = (
     ("soft_max", "peak[b, a] max= src", "peak[b, c] max= src", "semantics-run", "not a run, so a letter of a run"),
+    ("soft_max", "max= src[b, c, a]", "max= src[b, c, a] > 0", "semantics-value", "such as select(..., 1, 0)"),
     ("soft_max", "exp(src", "expp(src", "expression", "did you mean 'exp'"),
     ("soft_max", "total[b, a] += exp", "total[b] += exp", "semantics-indices", "'total' takes 1 indices (b)"),
     ("soft_max", "{b: B, c: C, a: A}", "{b: B, c: C, a: C}", "semantics-run", "a letter of that run alone"),

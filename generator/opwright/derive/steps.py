@@ -216,7 +216,8 @@ def _value(assignment: Assignment, letters: Mapping[str, str], scope: Mapping[st
         advice = "; of a letter x of several axes, number(x) is one value"
         yield Problem(at, "semantics-value", f"a cell holds one value, but this is {kind}{advice}")
     if kind.base == "bool" and assignment.op != "set":
-        yield Problem(at, "semantics-value", "a truth value is assigned with '='; to count, add select(..., 1, 0)")
+        message = "a truth value is assigned with '='; other operators combine numbers, such as select(..., 1, 0)"
+        yield Problem(at, "semantics-value", message)
     yield from _numbers(assignment.value, letters, at)
     for node in expr.walk(assignment.value):
         if isinstance(node, Call) and node.function in ("any", "all", "scaled"):
