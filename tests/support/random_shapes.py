@@ -87,6 +87,21 @@ def blocked(made: StepDraft) -> None:
         d.attributes.append({"name": d.take(NAMES), "type": "s64[]", "default": "[]", "blocks": said})
 
 
+def spot(made: StepDraft, letter: Letter) -> tuple[str, str]:
+    """Where a letter writes an output, and the extent of that axis: mostly each cell, else in another order, or some."""
+    d, x, extent = made.d, letter.name, letter.extent
+    if letter.kind != "one" or made.formulas.plain or d.chance(0.85):
+        return x, extent
+    other = d.one(["last", "even", "odd", "next", "before"])
+    return {
+        "last": (f"{extent} - 1 - {x}", extent),
+        "even": (f"2 * {x}", f"2 * ({extent})"),
+        "odd": (f"{x} * 2 + 1", f"2 * ({extent})"),
+        "next": (f"{x} + 1", f"{extent} + 1"),
+        "before": (f"{x} - 1", extent),
+    }[other]
+
+
 def outgrown(made: StepDraft, extent: str) -> str:
     """An extent that only an output has, of at least so many cells."""
     d = made.d

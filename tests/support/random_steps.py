@@ -188,7 +188,8 @@ class StepDraft:
         name = d.take(NAMES if output else BETWEEN)
         rough = self.rough and d.chance(0.5)
         sort = "rough" if rough or operator == "*=" else "small" if operator not in ("+=",) else "sums"
-        target = f"{name}[{', '.join(x.name for x in written)}]"
+        spots = [random_shapes.spot(self, x) if output else (x.name, x.extent) for x in written]
+        target = f"{name}[{', '.join(index for index, _ in spots)}]"
         make = f.rough if rough else f.exact
         if operator == "=" and not rough and d.chance(0.15):
             make = f.condition
@@ -207,7 +208,7 @@ class StepDraft:
         if f.letters and not f.plain and d.chance(0.25):
             step["where"] = [f.where()]
         self.steps.append(step["do"] if list(step) == ["do"] else step)
-        extents = [x.extent for x in written]
+        extents = [extent for _, extent in spots]
         if output:
             extents = [
                 random_shapes.outgrown(self, e)
