@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
 import pytest
 from opwright.project import find
 from opwright.review import witness
+from opwright.review.findings import Review
 from opwright.review.values import measured
 from opwright.review.witness import witnessed
 from support import reviewing, step_edits
@@ -66,6 +68,70 @@ def test_an_edit_that_callers_notice_is_breaking(name: str, old: str, new: str, 
 @pytest.mark.parametrize(("name", "old", "new", "rule"), HARMLESS)
 def test_prose_is_prose(name: str, old: str, new: str, rule: str) -> None:
     assert found(name, old, new) == ({rule}, {"none"})
+
+
+# One more word, and its case.
+WORD = (("gelu_tanh]", "gelu_tanh, none]"), ("        gelu_tanh:", "        none: dst[x] = src[x]\n        gelu_tanh:"))
+
+
+def both(name: str, edits: Sequence[tuple[str, str]]) -> Iterator[Review]:
+    """The reviews of edits of an operation and of taking them back, in which all moves as predicted."""
+    before = {f"{FOLDER}/{name}.yaml": (SPECS / f"{name}.yaml").read_text(encoding="utf-8")}
+    after = reviewing.edited(before, f"{name}.yaml", *edits)
+    for sides in ((before, after), (after, before)):
+        review = reviewing.reviewed(*sides)
+        assert review.impact.unpredicted == []
+        yield review
+
+
+def own_rules(review: Review) -> set[str]:
+    return {f.rule.id for f in review.findings if not f.rule.id.startswith(("op-revision", "split-", "c-"))}
+
+
+def test_the_case_of_a_word_that_comes_or_goes_is_part_of_that_edit() -> None:
+    assert [own_rules(review) for review in both("gelu", WORD)] == [
+        {"attribute-value-added"},
+        {"attribute-value-removed"},
+    ]
+
+
+def test_a_word_that_comes_hides_no_change_of_other_cases() -> None:
+    for review in both("gelu", (*WORD, ("gelu_erf: dst[x] = 0.5", "gelu_erf: dst[x] = 0.25"))):
+        assert "semantics-sum-changed" in own_rules(review)
+
+
+def test_an_order_of_axes_that_no_word_asks_for_moves_no_kernel() -> None:
+    edits = [("NXC: [N, X, C]}", "NXC: [N, X, C], XNC: [X, N, C]}")]
+    assert [own_rules(review) for review in both("max_pool", edits)] == [
+        {"layout-table-added"},
+        {"layout-table-removed"},
+    ]
+
+
+def test_a_tensor_that_comes_or_goes_changes_names_of_kernels_as_predicted() -> None:
+    """Kernels of rows of several types are named after all of them."""
+    edits = [
+        ("\noutputs:", "\n  - {name: extra, optional: true, dims: {N: N}}\noutputs:"),
+        ("cells: s32,", "cells: s32, extra: f32,"),
+    ]
+    for review in both("max_pool", edits):
+        assert review.impact.observed.added
+        assert review.impact.observed.removed
+
+
+def test_outputs_in_another_order_change_names_of_kernels_as_predicted() -> None:
+    one, other = (
+        f"  - {{name: {name}, layout: data_format, dims: {{N: N, C: C, X: O}}}}\n" for name in ("dst", "cells")
+    )
+    for review in both("max_pool", [(one + other, other + one)]):
+        assert "output-order-changed" in own_rules(review)
+
+
+def test_a_file_of_steps_under_another_name_is_a_matter_of_the_record() -> None:
+    text = (SPECS / "gelu.yaml").read_text(encoding="utf-8")
+    review = reviewing.reviewed({f"{FOLDER}/gelu.yaml": text}, {f"{FOLDER}/other.yaml": text})
+    assert own_rules(review) == {"op-file-moved"}
+    assert review.impact.unpredicted == []
 
 
 def test_another_letter_in_all_steps_is_no_change_to_callers() -> None:

@@ -96,5 +96,7 @@ def many(spot: Spot) -> bool:
 
 def steps() -> list[dict[str, str]]:
     """Sets of one operation of steps each."""
-    paths = sorted((checkout.ROOT / "tests/data/steps").glob("*.yaml"))
-    return [{f"{reviewing.FOLDER}/{path.name}": path.read_text(encoding="utf-8")} for path in paths]
+    folders = ("tests/data/steps", "tests/data/formulas", "examples")
+    paths = [path for folder in folders for path in sorted((checkout.ROOT / folder).glob("*.yaml"))]
+    texts = [{f"{reviewing.FOLDER}/{path.name}": path.read_text(encoding="utf-8")} for path in paths]
+    return [found for found in texts if "\n  steps:" in next(iter(found.values()))]

@@ -80,10 +80,7 @@ class _Contract:
 
     def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
         """Each order of the axes, by its word."""
-        if tensor.layout is None:
-            return [("", dims)]
-        words = self.op.attribute(tensor.layout).values or ()
-        return [(word.value, self.op.layouts[tensor.layout][word.value]) for word in words]
+        return self.op.orders(tensor.layout).items() if tensor.layout else [("", dims)]
 
     def attribute(self, a: Attribute) -> list[Any]:
         words = sorted([word.value, sorted(word.aliases)] for word in a.values or ())
@@ -234,12 +231,6 @@ class _Steps(_Contract):
         absent = "" if tensor.absent is None else _number(tensor.absent)
         shape = self.tensors.get(tensor.broadcast_as or "", "")
         return [tensor.layout, orders, marked, sorted(tensor.broadcast_if.items()), concatenated, when, absent, shape]
-
-    def words(self, tensor: Tensor, dims: Iterable[str]) -> Iterable[tuple[str, Iterable[str]]]:
-        """The same; a boolean attribute has its two words."""
-        if tensor.layout is not None and self.op.attribute(tensor.layout).type == "bool":
-            return self.op.layouts[tensor.layout].items()
-        return super().words(tensor, dims)
 
     def placed(self, a: Attribute) -> list[Any]:
         """The sizes, outputs and attributes that an attribute refers to."""

@@ -49,7 +49,7 @@ def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
     axes = found.arrays[name].axes
     placed = {attribute.locates for attribute in op.attributes if is_places(attribute)}
     anywhere = any(op.dims[role or ""].symbol in expr.names(axis.extent) for axis in axes for role in placed)
-    for order in op.layouts[tensor.layout].values() if tensor.layout else [[axis.name for axis in axes]]:
+    for order in op.orders(tensor.layout).values() if tensor.layout else [[axis.name for axis in axes]]:
         for number in [n for name in reversed(order) for n, axis in enumerate(axes) if axis.name == name]:
             yield number
             if axes[number].kind not in ("run", "ones") and not anywhere:

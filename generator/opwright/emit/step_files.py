@@ -34,27 +34,29 @@ def rows(head: Head) -> Output:
 
 
 def files(op: Op, library: Library) -> dict[str, Output]:
-    """The files of an operation of steps. Each view requests the steps, so that their reads are recorded."""
-    head = Head(Prose(op.at.file))
+    """The files of an operation of steps. Each view requests what it shows, so that its reads are recorded."""
+
+    def head(*more: Any) -> Head:
+        return Head(Prose(op.at.file), *more)
 
     def module() -> dict[str, Any]:
         made = as_steps(op)
         texts = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        return {"head": head, "w": step_wrapper(made), "links": links(made), **texts}
+        return {"head": head(), "w": step_wrapper(made), "links": links(made), **texts}
 
     def page() -> dict[str, Any]:
         made = as_steps(op)
-        return {"head": head, "page": step_prose.page(made, step_wrapper(made), library.pages)}
+        return {"head": head(), "page": step_prose.page(made, step_wrapper(made), library.pages)}
 
     def kernel(number: int) -> dict[str, Any]:
         made = as_steps(op)
         lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
-        semantic = Head(head.file, Prose(hashing.semantic_hash(made)), lines, signature.header(op))
+        semantic = head(Prose(hashing.semantic_hash(made)), lines, signature.header(op))
         return {"head": semantic, "kernel": step_unit(made).kernels[number]}
 
     files = {
         signature.header_path(op): Output(
-            "c/step_header.h.j2", lambda: {"head": head, "unit": step_unit(as_steps(op))}
+            "c/step_header.h.j2", lambda: {"head": head(), "unit": step_unit(as_steps(op))}
         ),
         f"_{op.function}.py": Output("python/step_op.py.j2", module),
         f"docs/{op.function}.md": Output("docs/step_op.md.j2", page),

@@ -305,6 +305,12 @@ class Op(Node):
         """The attributes that order the axes of some tensor, in order of use."""
         return tuple(dict.fromkeys(tensor.layout for tensor in self.tensors if tensor.layout))
 
+    def orders(self, layout: str) -> dict[str, tuple[str, ...]]:
+        """The orders of axes that calls may ask for, by the words of their attribute; `layouts` may have more."""
+        attribute = self.attribute(layout)
+        words = ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
+        return {word: tuple(order) for word, order in self.layouts[layout].items() if word in words}
+
     def stated_by(self, output: Tensor) -> tuple[Tensor | Attribute, ...]:
         """The shape inputs and attributes that state an output's shape; the first one given wins."""
         givers: tuple[Tensor | Attribute, ...] = (*self.inputs, *self.attributes)

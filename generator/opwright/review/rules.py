@@ -106,8 +106,8 @@ attribute-surplus-added | in | compatible | none | | attribute-surplus-removed |
 attribute-surplus-removed | in | breaking | none | | attribute-surplus-added | Longer lists are refused.
 attribute-surplus-changed | in | breaking | none | | = | Longer lists with the old surplus value are refused.
 attribute-neutral-changed | out | dangerous | numerics | | = | Calls with fewer spatial axes may compute something else.
-attribute-value-added | in | compatible | none | | attribute-value-removed | One more word is accepted.
-attribute-value-removed | in | breaking | none | | attribute-value-added | Calls with that word are refused.
+attribute-value-added | in | compatible | code | | attribute-value-removed | One more word is accepted.
+attribute-value-removed | in | breaking | code | | attribute-value-added | Calls with that word are refused.
 attribute-value-renamed | in | breaking | variants | | = | Calls with the old word are refused.
 attribute-value-aliased | in | compatible | variants | | ! the opposite edit is attribute-value-renamed | The word has a new spelling; the old one stays valid as an alias.
 attribute-value-reordered | none | none | code | | = | The order of words decides the order of kernels only.
@@ -123,9 +123,9 @@ layout-word-removed | in | breaking | variants | | layout-word-added | Calls wit
 layout-order-changed | both | breaking | numerics | | = | The same word now orders memory differently.
 layout-table-added | none | none | none | format | layout-table-removed | An order of axes that no attribute of this operation offers.
 layout-table-removed | none | none | none | format | layout-table-added | An order of axes that no attribute of this operation offered.
-input-required-added | in | breaking | numerics | | ! its removal is input-tensor-removed, required or not | Every existing call lacks it.
-input-optional-added | in | compatible | numerics | | input-tensor-removed | A call that leaves it out keeps its meaning.
-input-tensor-removed | in | breaking | numerics | | input-optional-added | Calls that pass it are refused.
+input-required-added | in | breaking | variants | | ! its removal is input-tensor-removed, required or not | Every existing call lacks it.
+input-optional-added | in | compatible | variants | | input-tensor-removed | A call that leaves it out keeps its meaning.
+input-tensor-removed | in | breaking | variants | | input-optional-added | Calls that pass it are refused.
 input-tensor-renamed | in | breaking | code | | = | Calls that pass it by keyword are refused; positional calls still work.
 input-order-changed | in | breaking | variants | | = | A positional call now passes its tensors to other parameters.
 input-parameter-changed | in | breaking | none | | = | Calls that pass it by keyword are refused.
@@ -147,9 +147,9 @@ input-arrangement-reordered | in | dangerous | numerics | | = | If several arran
 input-index-changed | in | breaking | numerics | | = | Elements lie elsewhere in memory.
 input-index-rewritten | none | none | code | | = | The formula is rewritten; it is proven equal in every call.
 input-shape-changed | in | breaking | numerics | | = | The input now states the shape of another output, or of none.
-output-tensor-added | out | breaking | numerics | | output-tensor-removed | A call returns one more result, so positions or the tuple change.
-output-tensor-removed | out | breaking | numerics | | output-tensor-added | A call returns one result fewer.
-output-order-changed | out | breaking | numerics | | = | A call returns its results in another order.
+output-tensor-added | out | breaking | variants | | output-tensor-removed | A call returns one more result, so positions or the tuple change.
+output-tensor-removed | out | breaking | variants | | output-tensor-added | A call returns one result fewer.
+output-order-changed | out | breaking | variants | | = | A call returns its results in another order.
 output-tensor-renamed | none | none | code | docs | = | Callers see the name in messages only.
 output-layout-changed | out | breaking | variants | | = | The axes of the result are now ordered by another attribute, or by none.
 output-axes-changed | out | breaking | numerics | | = | The result has another shape.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..language.model import Attribute, Dim, Op, Tensor
+from ..language.model import Attribute, Dim, Op, Step, Tensor
 from ..language.renaming import rename_axis
 from ..language.schema import Node
 from ..language.types import symbol_of
@@ -156,6 +156,8 @@ class Walk:
         stem = stem_of(stem, area, old, new)
         word = "" if _same(was, now) else classify(self.sides, was, now, old, new)
         rule = rule_of(stem, word) if word else "format-text-changed"
+        if path == ("semantics", "steps") and word == "changed":
+            rule = self.of_words(was, now) or rule
         self.note(rule, path, was, now, functools.partial(put, path=path, value=now))
 
     def letters(self, path: Path, area: str) -> None:
@@ -358,6 +360,21 @@ class Walk:
                 f"{'layout-word' if layout else 'attribute-value'}-{'added' if path[-1].key in words[1] else 'removed'}"
             )
         return rule
+
+    def of_words(self, was: Sequence[Step], now: Sequence[Step]) -> str:
+        """The rule of steps that only differ in the cases of words that come or go; empty if they differ in more."""
+        old, new = ({a.name: {v.value for v in a.values or ()} for a in op.attributes} for op in (self.old, self.new))
+        both = [[_cases_of(step, old, new) for step in steps] for steps in (was, now)]
+        if not all(step.assignments for steps in both for step in steps) or not self.sides.same_steps(*both):
+            return ""
+        gone = any({*step.cases} - new.get(step.by, set()) for step in was)
+        return "attribute-value-removed" if gone else "attribute-value-added"
+
+
+def _cases_of(step: Step, *sides: Mapping[str | None, set[str]]) -> Step:
+    """A step with only the cases of words that both sides have."""
+    kept = {word: case for word, case in step.cases.items() if all(word in side.get(step.by, ()) for side in sides)}
+    return dataclasses.replace(step, cases=kept)
 
 
 def fields_of(node: Node) -> Iterator[str]:
