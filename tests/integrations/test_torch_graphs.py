@@ -91,9 +91,22 @@ def test_a_graph_refuses_what_a_call_refuses() -> None:
 # Calls that are refused: the rule, the argument, and the call.
 SPARSE = torch.ones(2, 2).to_sparse()
 QUANTISED = torch._empty_affine_quantized([2, 2], scale=0.1, zero_point=0, dtype=torch.qint8)
+NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+FREED = torch.ones(3, 2)
+FREED_VIEW = FREED[1:]
+FREED.untyped_storage().resize_(0)
 LAST = torch.ones(1, 3, 5, 5).to(memory_format=torch.channels_last)
 REFUSED = {
     "a sparse tensor": ("src-device", "src", lambda call: call.relu(SPARSE)),
+    "a nested tensor": ("src-device", "src", lambda call: call.relu(NESTED)),
+    "a nested tensor as second input": ("src_1-device", "src_1", lambda call: call.add(torch.ones(2), NESTED)),
+    "a tensor whose memory is freed": ("src-memory", "src", lambda call: call.relu(FREED)),
+    "a view of memory that is freed": ("src-memory", "src", lambda call: call.relu(FREED_VIEW)),
+    "a gradient under torch.func": (
+        "src-transform",
+        "src",
+        lambda call: torch.func.grad(lambda src: call.relu(src).sum())(torch.ones(2)),
+    ),
     "tensors of two devices": ("device", "src_0", lambda call: call.add(torch.ones(2), torch.ones(2, device="meta"))),
     "a data type without a row": ("dtypes", "src", lambda call: call.relu(torch.ones(2, dtype=torch.float64))),
     "a complex tensor": ("dtypes", "src", lambda call: call.relu(torch.ones(2, dtype=torch.complex64))),

@@ -47,7 +47,8 @@ def _register() -> None:
         kernel = on_cpu(operation)
         _LIBRARY.define(schema(operation, functions[function].function(function)))
         _LIBRARY.impl(function, kernel, "CPU")
-        _LIBRARY.impl(function, elsewhere(operation), "CompositeExplicitAutograd")
+        for key in ("CompositeExplicitAutograd", "NestedTensorCPU", "AutogradNestedTensor"):
+            _LIBRARY.impl(function, elsewhere(operation), key)
         _LIBRARY.impl(function, autocast(operation, _operator(function)), "AutocastCPU")
         torch.library.register_fake(name, faked(operation), lib=_LIBRARY)
         asked = Autograd(operation, known[function], _operator)

@@ -21,6 +21,7 @@ from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
 _any_requires_grad = torch._C._any_requires_grad
+_is_transformed = torch._C._are_functorch_transforms_active
 _unpack_dual: Any = forward_ad.unpack_dual
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
 
@@ -139,8 +140,10 @@ def elsewhere(operation: Operation) -> Kernel:
     def kernel(*given: Any, **attributes: Any) -> Any:
         for name, value in zip(parameters, given):
             for part in flat([value]):
-                if part.device.type != "cpu" or part.layout is not torch.strided or part.is_quantized:
-                    got = f"a tensor of {part.dtype if part.is_quantized else part.layout} on {part.device}"
+                dense = part.layout is torch.strided and not part.is_nested and not part.is_quantized
+                if part.device.type != "cpu" or not dense:
+                    kind = "nested tensors" if part.is_nested else part.dtype if part.is_quantized else part.layout
+                    got = f"a tensor of {kind} on {part.device}"
                     raise operation.refused(Refusal(f"{name}-device", name, got, "a dense tensor of the CPU"))
         kind = f"{parameters[0]}-kind"
         raise operation.refused(Refusal(kind, parameters[0], "no tensor", "at least one tensor", wrong_kind=True))
@@ -162,6 +165,8 @@ def shortened(operation: Operation, on_cpu: Kernel, recorded: Kernel | None, gen
                 return on_cpu(*given, **attributes)
             if recorded is not None:
                 return recorded(*given, attributes)
+        if _is_transformed() and torch.is_grad_enabled():
+            _refuse_transforms(operation, given)
         return general.call_boxed(keyset, *given, **attributes)
 
     return kernel
@@ -175,6 +180,15 @@ def _refuse_tangents(operation: Operation, given: Sequence[Any]) -> None:
             raise operation.refused(
                 Refusal(f"{info.parameter}-tangent", info.parameter, "a tensor with a tangent", expected)
             )
+
+
+def _refuse_transforms(operation: Operation, given: Sequence[Any]) -> None:
+    """PyTorch has no way to register an operator's gradient for `torch.func`."""
+    for info, value in zip(operation.inputs, given):
+        if any(part.requires_grad for part in flat([value])):
+            expected = "a tensor that autograd differentiates: operators have gradients, but none under torch.func"
+            got = "a tensor that torch.func differentiates"
+            raise operation.refused(Refusal(f"{info.parameter}-transform", info.parameter, got, expected))
 
 
 def autocast(operation: Operation, operator: Kernel) -> Kernel:

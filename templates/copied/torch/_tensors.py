@@ -64,6 +64,8 @@ def _read(tensor: torch.Tensor) -> Array:
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
     """The memory of a tensor as an array of the same strides; read-only perhaps where it is not to be written."""
     try:
+        if not tensor.untyped_storage().nbytes() and tensor.numel():  # freed: PyTorch lets it be read all the same
+            raise Refusal(f"{name}-memory", name, "a tensor whose memory is freed", "a tensor that has its memory")
         viewed = _VIEWED.get(tensor.dtype)
         taken = _WRITTEN
         if not written and (tensor.requires_grad or tensor._is_view()):
