@@ -10,7 +10,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright.language.model import Op
-from opwright.load import load
+from opwright.load import load_with_gradients
 from support.generated import FULL, rng
 from support.spec_packages import quick_compiler
 from support.specs import FOLDER
@@ -19,7 +19,8 @@ from support.step_verdicts import outputs
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from support.torch_calls import given, legal, numbers  # noqa: E402
 
-OPS = load(FOLDER, FOLDER.parents[1]).ops
+LIBRARY = load_with_gradients(FOLDER, FOLDER.parents[1])
+OPS = LIBRARY.ops
 CALLS = 20 if FULL else 3
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -55,3 +56,10 @@ def test_an_operator_gives_what_the_function_gives_and_passes_the_checks_of_pyto
         if made >= CALLS and checked:
             return
     pytest.fail(f"{made} calls, of which {checked} were checked")
+
+
+@pytest.mark.parametrize("op", LIBRARY.gradients, ids=lambda op: op.function)
+def test_the_operator_of_a_derived_gradient_passes_the_checks_of_pytorch(op: Op, operators: Any) -> None:
+    operator = getattr(operators, op.function).default
+    inputs, attributes = next(iter(legal(op, rng("torch", op.op), 20)))
+    torch.library.opcheck(operator, tuple(given(op, inputs)), attributes, test_utils=("test_schema", "test_faketensor"))
