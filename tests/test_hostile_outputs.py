@@ -222,7 +222,7 @@ def test_a_new_package_is_told_in_a_line_and_many_files_in_a_few(
     assert cli.main([*arguments, "--check"]) == 4
     assert len(capsys.readouterr().out.splitlines()) < 30
     assert cli.main(arguments) == 0
-    assert capsys.readouterr().out.strip().endswith(f"files of 1 operations: written to {output}")
+    assert capsys.readouterr().out.strip().endswith(f"files of 1 operation: written to {output}")
     assert cli.main([*arguments, "--check"]) == 0
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .commands import SUMMARIES
-from .errors import Failed, UsageError
+from .errors import Failed, UsageError, count
 from .language.source import SpecInvalid
 
 FAILED, USAGE, INVALID = 1, 2, 3
@@ -69,7 +69,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
             print(problem, file=sys.stderr)
         if len(invalid.problems) > PROBLEMS:
             print(f"... and {len(invalid.problems) - PROBLEMS} more", file=sys.stderr)
-        print(f"{len(invalid.problems)} problems in the specs; nothing was written", file=sys.stderr)
+        print(f"{count(len(invalid.problems), 'problem')} in the specs; nothing was written", file=sys.stderr)
         return INVALID
     except UsageError as error:
         print(f"opwright {options.command}: {error}", file=sys.stderr)

@@ -14,3 +14,8 @@ class Failed(Exception):  # noqa: N818  # a result, not a mistake of the tool
 def inert(text: str) -> str:
     """Untrusted text on one line of a terminal or a page: unprintable characters are spelled out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def count(number: int, word: str) -> str:
+    """A number of things: `1 file`, `2 files`."""
+    return f"{number} {word}{'s' * (number != 1)}"

@@ -34,7 +34,7 @@ def test_the_exit_code_says_what_was_found(tmp_path: Path, capsys: pytest.Captur
     assert cli.main(["diff", old, docs, "--fail-on", "notice"]) == 0
     assert cli.main(["diff", old, "nowhere"]) == 2
     assert cli.main(["diff", old, bad]) == 3
-    assert f"{bad}: 1 problems" in capsys.readouterr().err
+    assert f"{bad}: 1 problem" in capsys.readouterr().err
 
 
 def test_a_side_that_generate_would_refuse_is_invalid_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -47,7 +47,7 @@ def test_a_side_that_generate_would_refuse_is_invalid_and_named(tmp_path: Path, 
         assert (
             "conv_transpose.yaml:73:14: normal-form-disagrees: the normal form of ConvTranspose gives dst[" in printed
         )
-        assert f"{edge}: 1 problems" in printed
+        assert f"{edge}: 1 problem" in printed
     link = Path(good, "onednn_graph", "conv_link.yaml")
     link.symlink_to(Path(edge, "onednn_graph", "convolution.yaml"))
     assert cli.main(["diff", good, good]) == 3

@@ -209,7 +209,7 @@ def test_a_broken_spec_has_a_well_formed_report_and_exits_with_3(
         folders.append(str(tmp_path / name / "spec"))
     assert cli.main(["diff", *folders, "--format", form]) == 3
     out, err = capsys.readouterr()
-    assert f"{folders[1]}: 1 problems in its specs" in err
+    assert f"{folders[1]}: 1 problem in its specs" in err
     if form == "text":
         assert out == ""
         return

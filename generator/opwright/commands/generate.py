@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import count
 from ..project import COMMAND, Project
 from . import options as shared
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(differences)
         outcome = f"{len(differences)} changed" if differences else "nothing changed"
-    print(f"{len(files)} files of {len(library.ops)} operations: {outcome}")
+    print(f"{count(len(files), 'file')} of {count(len(library.ops), 'operation')}: {outcome}")
     return OK
 
 
@@ -73,7 +74,8 @@ def _check(project: Project) -> int:
     differences = compare(project.output, files)
     _print(differences)
     if differences:
-        print(f"{len(differences)} of {len(files)} files are out of date; update them with: {COMMAND}")
+        stale = f"{len(differences)} of {count(len(files), 'file')} {'is' if len(differences) == 1 else 'are'}"
+        print(f"{stale} out of date; update them with: {COMMAND}")
         return OUT_OF_DATE
-    print(f"{len(files)} files of {len(library.ops)} operations are up to date")
+    print(f"{count(len(files), 'file')} of {count(len(library.ops), 'operation')} are up to date")
     return OK

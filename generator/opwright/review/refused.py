@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..emit.escape import code, markdown
-from ..errors import inert
+from ..errors import count, inert
 from ..language.source import Problem
 from . import ci, comment, page
 from .json_form import SCHEMA_VERSION, place
@@ -32,7 +32,7 @@ class Refused:
 
     @property
     def lead(self) -> str:
-        return f"{self.side}: {len(self.problems)} problems in its specs"
+        return f"{self.side}: {count(len(self.problems), 'problem')} in its specs"
 
     @property
     def sides(self) -> dict[str, str]:

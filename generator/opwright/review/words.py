@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..errors import inert
+from ..errors import count, inert
 from . import values
 from .findings import Finding, Review
 from .hunks import hunks
@@ -58,9 +58,9 @@ def summary(review: Review) -> str:
     waived = sum(bool(finding.waived) for finding in review.findings)
     prediction = "NOT as predicted" if review.impact.unpredicted else "as predicted"
     moved = review.impact.observed
-    effect = f"{len(moved.files)} files and {len(moved.kernels)} kernels change, {prediction}"
+    effect = f"{count(len(moved.files), 'file')} and {count(len(moved.kernels), 'kernel')} change, {prediction}"
     if moved.added or moved.removed:
-        effect += f"; {len(moved.added)} kernels added, {len(moved.removed)} removed"
+        effect += f"; {count(len(moved.added), 'kernel')} added, {len(moved.removed)} removed"
     return f"{counted or 'no findings'}{f', {waived} waived' if waived else ''}; {effect}"
 
 
