@@ -59,9 +59,9 @@ def schedules() -> str:
 
 def sharding() -> str:
     """Every operation with the ways in which it may be split."""
-    said: dict[str, Any] = json.loads((PACKAGE / "SHARDING.json").read_text(encoding="utf-8"))
+    tables: dict[str, Any] = json.loads((PACKAGE / "SHARDING.json").read_text(encoding="utf-8"))
     rows = []
-    for function, table in sorted(said.items()):
+    for function, table in sorted(tables.items()):
         if not (PACKAGE / "docs" / f"{function}.md").exists():  # a derived gradient has no page
             continue
         kinds: dict[str, list[str]] = {}

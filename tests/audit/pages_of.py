@@ -34,6 +34,6 @@ def page(name: str) -> Page:
     return forms.read(text_of(name), name)
 
 
-def told(findings: tuple[Finding, ...], *statuses: str) -> set[str]:
+def fields_with(findings: tuple[Finding, ...], *statuses: str) -> set[str]:
     """`field` of every finding of these statuses, with its ruling: `attributes.weights_format.values R2`."""
     return {f"{f.field} {f.ruling.id}" if f.ruling else f.field for f in findings if f.status in statuses}

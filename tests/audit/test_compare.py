@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from audit.pages_of import audited, library, text_of, told
+from audit.pages_of import audited, fields_with, library, text_of
 from opwright.audit.compare import FIELDS, STATUSES
 
 TRANSPOSED = [
@@ -54,10 +54,10 @@ EXPECTED = [
 @pytest.mark.parametrize(("name", "ruled", "lost"), EXPECTED, ids=[case[0] for case in EXPECTED])
 def test_a_page_disagrees_in_these_fields_and_no_others(name: str, ruled: set[str], lost: set[str]) -> None:
     findings = audited(text_of(name))
-    assert told(findings, "contradiction", "silent") == set()
-    assert told(findings, "ruled") == ruled
-    assert told(findings, "lost") == lost
-    assert len(told(findings, "agree")) > 40
+    assert fields_with(findings, "contradiction", "silent") == set()
+    assert fields_with(findings, "ruled") == ruled
+    assert fields_with(findings, "lost") == lost
+    assert len(fields_with(findings, "agree")) > 40
 
 
 # Page, what is replaced in it, status and field of what the audit then finds.
@@ -110,7 +110,7 @@ EDITS = [
 def test_an_edit_of_a_page_is_found_in_its_field(name: str, old: str, new: str, status: str, field: str) -> None:
     text = text_of(name)
     assert old in text
-    assert field in told(audited(text.replace(old, new)), status)
+    assert field in fields_with(audited(text.replace(old, new)), status)
 
 
 def test_the_libraries_arrangement_on_a_page_leaves_nothing_to_rule() -> None:
@@ -118,8 +118,8 @@ def test_the_libraries_arrangement_on_a_page_leaves_nothing_to_rule() -> None:
     text = text.replace("in\\_channels / groups, out\\_channels", "in\\_channels, out\\_channels / groups")
     text = text.replace("out\\_channels, in\\_channels / groups", "out\\_channels / groups, in\\_channels")
     findings = audited(text)
-    assert "inputs.weights.arrangements.library" in told(findings, "agree")
-    assert told(findings, "ruled") == set()
+    assert "inputs.weights.arrangements.library" in fields_with(findings, "agree")
+    assert fields_with(findings, "ruled") == set()
 
 
 @pytest.mark.parametrize("lost", range(9))
@@ -133,15 +133,17 @@ def test_a_nameless_row_that_is_missing_does_not_shift_the_others(lost: int) -> 
     )
     findings = audited(text)
     missing = f"attributes.{TRANSPOSED[lost]}"
-    assert missing in told(findings, "contradiction", "silent")
-    assert told(findings, "contradiction") <= {missing}
+    assert missing in fields_with(findings, "contradiction", "silent")
+    assert fields_with(findings, "contradiction") <= {missing}
 
 
 def test_a_ruling_covers_only_the_words_that_its_discrepancy_refuses() -> None:
     ruled = audited(text_of("upstream_formats.md"))
     other = audited(text_of("upstream_formats.md").replace("`OIX`, `XIO` (default)", "`OIX`, `HWIO` (default)"))
-    assert told(ruled, "ruled") >= R2
-    assert {"attributes.weights_format.values", "attributes.weights_format.default"} <= told(other, "contradiction")
+    assert fields_with(ruled, "ruled") >= R2
+    assert {"attributes.weights_format.values", "attributes.weights_format.default"} <= fields_with(
+        other, "contradiction"
+    )
 
 
 def test_every_concern_of_the_specs_is_a_field_of_the_audit() -> None:

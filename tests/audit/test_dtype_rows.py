@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from audit.pages_of import told
+from audit.pages_of import fields_with
 from opwright.audit import forms
 from opwright.audit.compare import audit
 from opwright.load import load
@@ -50,4 +50,4 @@ def test_a_row_of_several_types_agrees_if_each_stands_in_a_row_of_the_spec(
 ) -> None:
     op = load(FOLDER, FOLDER.parents[1]).op("SoftMaxBackward")
     found = audit(op, forms.read(PAGE.replace(old, new, 1) if old else PAGE, "page"))
-    assert told(found, "contradiction") == contradicted
+    assert fields_with(found, "contradiction") == contradicted

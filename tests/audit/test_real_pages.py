@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit.pages_of import ROOT, audited, told
+from audit.pages_of import ROOT, audited, fields_with
 
 PAGES = next((folder / "shared" / "pages" for folder in ROOT.parents if (folder / "shared" / "pages").is_dir()), None)
 R1 = "inputs.weights.arrangements.library R1"
@@ -31,18 +31,18 @@ def text_of(number: str) -> str:
 @pytest.mark.parametrize("number", RULED)
 def test_a_published_page_contradicts_its_spec_only_where_the_ledger_rules(number: str) -> None:
     findings = audited(text_of(number))
-    assert told(findings, "contradiction", "silent") == set()
-    assert told(findings, "ruled") == RULED[number]
+    assert fields_with(findings, "contradiction", "silent") == set()
+    assert fields_with(findings, "ruled") == RULED[number]
 
 
 @pytest.mark.parametrize(("number", "lost"), [("001", HEADERS), ("003", set()), ("004", HEADERS)])
 def test_a_page_of_whole_text_lost_its_cut_headers_and_nothing_else(number: str, lost: set[str]) -> None:
-    assert told(audited(text_of(number)), "lost") == lost
+    assert fields_with(audited(text_of(number)), "lost") == lost
 
 
 @pytest.mark.parametrize(("number", "attributes"), [("000", 9), ("002", 10)])
 def test_a_scraped_page_lost_every_name_and_every_formula(number: str, attributes: int) -> None:
-    lost = told(audited(text_of(number)), "lost")
+    lost = fields_with(audited(text_of(number)), "lost")
     assert sum(field.startswith("attributes.") for field in lost) == attributes
     assert {"inputs.weights.arrangements.library", "constraints.groups-divide-in-channels", "text"} <= lost
     assert not HEADERS & lost

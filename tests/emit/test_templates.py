@@ -111,9 +111,9 @@ def structure(page: str) -> list[tuple[str, str]]:
 def test_no_text_of_a_spec_becomes_structure_of_a_page(text: str):
     plain = render.environment(ROOT / "templates")
 
-    def page(said: str) -> str:
+    def page(words: str) -> str:
         source = "{{ s | markdown }}\n\n- Why: {{ s | markdown }}\n\n| a | b |\n|---|---|\n| {{ s | markdown }} | {{ s | code }} |\n"
-        return plain.from_string(source).render(s=said)
+        return plain.from_string(source).render(s=words)
 
     assert structure(page(text)) == structure(page("harmless"))
     assert not re.search(r"(?<!\\)(?:https?:|www\.|@)//?\w", plain.from_string("{{ s | markdown }}").render(s=text))

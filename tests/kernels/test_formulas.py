@@ -42,8 +42,8 @@ def test_kernels_and_the_interpreter_agree_on_calls_right_and_wrong(
     seen: Counter[str] = Counter()
     for isa in serving(module, op)[: None if FULL else 1]:
         with instruction_set(module, isa):
-            said = first_disagreement(module, op, rng(name, isa), CALLS, seen)
-            assert said is None, f"{isa}: {said}"
+            problem = first_disagreement(module, op, rng(name, isa), CALLS, seen)
+            assert problem is None, f"{isa}: {problem}"
     assert seen[f"{op.op} legal"] >= CALLS
 
 

@@ -221,7 +221,7 @@ except ok.SpecError as error:
 """
 
 
-def said(program: str, *arguments: object, **environment: str) -> str:
+def output_of(program: str, *arguments: object, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(PACKAGES), **environment},
@@ -236,23 +236,23 @@ def said(program: str, *arguments: object, **environment: str) -> str:
 
 @pytest.mark.parametrize("isa", ["portable", ""] if FULL else ["portable"])
 def test_a_first_call_after_the_main_thread_has_ended_builds(isa: str) -> None:
-    assert said(AFTER_MAIN, OPWRIGHT_ISA=isa) == "right"
+    assert output_of(AFTER_MAIN, OPWRIGHT_ISA=isa) == "right"
 
 
 @pytest.mark.parametrize("isa", ["portable", ""] if FULL else ["portable"])
 def test_where_no_thread_can_be_started_the_caller_builds_and_computes(isa: str) -> None:
-    assert said(NO_THREADS, OPWRIGHT_ISA=isa) == "right"
+    assert output_of(NO_THREADS, OPWRIGHT_ISA=isa) == "right"
 
 
 @pytest.mark.parametrize("room", [1, 2, 4, 8, 64, 512] if FULL else [1])
 def test_too_little_memory_for_a_build_is_a_build_error_or_the_rule_memory(room: int) -> None:
-    answer = said(LIMITED, room, 0, OPWRIGHT_ISA="portable")
+    answer = output_of(LIMITED, room, 0, OPWRIGHT_ISA="portable")
     assert answer.split()[0] in ("right", "BuildError", "memory")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who has no process yet")
 def test_where_no_process_can_be_started_either_that_is_a_build_error(tmp_path: Path) -> None:
-    answer = said(LIMITED, 0, 65533, OPWRIGHT_ISA="portable", OPWRIGHT_CACHE_DIR=f"/tmp/opwright-{os.getpid()}")
+    answer = output_of(LIMITED, 0, 65533, OPWRIGHT_ISA="portable", OPWRIGHT_CACHE_DIR=f"/tmp/opwright-{os.getpid()}")
     assert answer.startswith("BuildError the C compiler cannot be run: ")
 
 
@@ -277,4 +277,4 @@ except ok.BuildError:
 
 def test_a_compiler_that_is_there_at_the_second_call_makes_the_best_kernels() -> None:
     best = next(isa.name for isa in _isa.usable(_isa.ISAS) if "f32" in (isa.dtypes or ("f32",)))
-    assert said(RECOVERED) == best
+    assert output_of(RECOVERED) == best

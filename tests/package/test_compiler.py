@@ -117,10 +117,10 @@ import opwright_kernels as ok
 
 src, weights = np.ones((1, 6, 6, 20), np.float32), np.ones((3, 3, 20, 24), np.float32)
 lists = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
-with warnings.catch_warnings(record=True) as said:
+with warnings.catch_warnings(record=True) as shown:
     warnings.simplefilter("always")
     assert (ok.convolution(src, weights, **lists) == 180).all()
-print([str(warning.message) for warning in said])
+print([str(warning.message) for warning in shown])
 print(ok.explain("convolution", src, weights, **lists).variant.isa)
 """
 

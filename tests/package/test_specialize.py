@@ -31,7 +31,7 @@ def call(**more: Any) -> Any:
     return ok.convolution(SRC, WEIGHTS, **{**LISTS, **more})
 
 
-def told(**more: Any) -> ok.Explanation:
+def explained(**more: Any) -> ok.Explanation:
     return ok.explain("convolution", SRC, WEIGHTS, **{**LISTS, **more})
 
 
@@ -63,10 +63,10 @@ def test_nothing_is_compiled_unless_it_is_asked_for(compiled: list[str]) -> None
     for _ in range(5):
         call()
         call(specialize=False)
-    told(specialize=True)
+    explained(specialize=True)
     assert compiled == []
-    assert not told().specialized
-    assert "off" in told().specialization
+    assert not explained().specialized
+    assert "off" in explained().specialization
 
 
 @fast
@@ -75,9 +75,9 @@ def test_true_compiles_at_the_call_and_not_again(compiled: list[str]) -> None:
     for _ in range(3):
         assert call(specialize=True).tobytes() == expected.tobytes()
     assert len([name for name in compiled if "fixed" in name]) == 1
-    assert told(specialize=True).specialized
-    assert f"pitch {4 * CHANNELS}" in told(specialize=True).specialization
-    assert not told(specialize=False).specialized
+    assert explained(specialize=True).specialized
+    assert f"pitch {4 * CHANNELS}" in explained(specialize=True).specialization
+    assert not explained(specialize=False).specialized
 
 
 @fast
@@ -101,14 +101,14 @@ def test_a_number_compiles_in_the_background_while_calls_go_on(
     assert _specialize._builder.thread is not None
     for _ in range(20):  # nobody waits for the builder, which waits for us
         assert call(specialize=3).tobytes() == expected.tobytes()
-    assert not told(specialize=3).specialized
-    assert "background" in told(specialize=3).specialization
+    assert not explained(specialize=3).specialized
+    assert "background" in explained(specialize=3).specialization
     may_end.set()
     end = time.monotonic() + 300
-    while not told(specialize=3).specialized and time.monotonic() < end:
+    while not explained(specialize=3).specialized and time.monotonic() < end:
         call(specialize=3)
         time.sleep(0.05)
-    assert told(specialize=3).specialized
+    assert explained(specialize=3).specialized
     assert call(specialize=3).tobytes() == expected.tobytes()
 
 
@@ -119,8 +119,8 @@ def test_without_a_compiler_calls_go_on_and_explain_says_why(monkeypatch: pytest
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path))
     assert call(specialize=True).tobytes() == expected.tobytes()
-    assert not told(specialize=True).specialized
-    assert "no C compiler" in told(specialize=True).specialization
+    assert not explained(specialize=True).specialized
+    assert "no C compiler" in explained(specialize=True).specialization
 
 
 @fast
@@ -128,7 +128,7 @@ def test_a_process_loads_so_many_libraries_and_no_more(monkeypatch: pytest.Monke
     monkeypatch.setattr(_specialize, "MAX_LIBRARIES", 0)
     call(specialize=True)
     assert compiled == []
-    assert "no more" in told(specialize=True).specialization
+    assert "no more" in explained(specialize=True).specialization
 
 
 @fast
@@ -143,7 +143,7 @@ def test_where_constants_gain_nothing_none_are_compiled(compiled: list[str]) -> 
 
 @pytest.mark.parametrize("value", [0, -1, "on", 1.5, 2.0, [1], np.True_])
 def test_a_value_that_is_no_choice_is_refused_by_the_rule(value: Any) -> None:
-    for ask in (call, told):
+    for ask in (call, explained):
         with pytest.raises(ok.SpecError) as caught:
             ask(specialize=value)
         assert (caught.value.rule, caught.value.argument) == ("specialize", "specialize")
@@ -157,8 +157,12 @@ def test_a_value_that_is_no_choice_is_refused_by_the_rule(value: Any) -> None:
 def test_the_setting_of_the_package_holds_for_calls_that_do_not_say() -> None:
     ok.set_specialize(7)
     assert ok.get_specialize() == 7
-    assert "call 7" in told().specialization or not any(isa.fast for isa in _isa.usable(_isa.ISAS))
-    assert told(specialize=False).specialization == told(specialize=False).specialization != told().specialization
+    assert "call 7" in explained().specialization or not any(isa.fast for isa in _isa.usable(_isa.ISAS))
+    assert (
+        explained(specialize=False).specialization
+        == explained(specialize=False).specialization
+        != explained().specialization
+    )
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", "False"), ("off", "False"), ("on", "True"), ("12", "12")])

@@ -22,7 +22,7 @@ from opwright.review.commuted import alike
 from opwright.review.rules import RULES
 from support import checkout, mutants, reviewing, spots
 from support.specs import all_texts
-from support.tree_edits import said
+from support.tree_edits import printed
 
 STRIDE = 1 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 4
 SHARED = {f"{reviewing.FOLDER}/{name}": text for name, text in all_texts().items() if name.startswith("_")}
@@ -85,7 +85,7 @@ def test_operands_in_another_order_are_no_change_to_callers():
                     spot.data.partition("= ") if isinstance(spot.kind, Statement) else ("", "", spot.data)
                 )
                 holder = spots.at({file: after}, spot, 1)
-                holder[spot.path[-1]] = f"{target}{sign}{said(turned(expr.parse(value)))}"
+                holder[spot.path[-1]] = f"{target}{sign}{printed(turned(expr.parse(value)))}"
         sides = [{**others, file: mutants.written(side)} for side in (data, after)]
         changed += sides[0] != sides[1]
         if findings := found(sides[0], sides[1]):

@@ -129,19 +129,19 @@ def waiver(reason: str = "agreed", expires: str = "2030-02-01", finger: str = "0
 
 
 def test_every_change_of_waivers_and_severities_is_a_finding_of_its_own():
-    def told(old: str, new: str) -> list[str]:
+    def rules_of(old: str, new: str) -> list[str]:
         found = ids(reviewing.reviewed(SPECS, SPECS, old_waivers=old, waivers=new))
         return [rule for rule in found if rule != "waiver-entry-unused"]
 
-    assert told("", waiver()) == ["waiver-entry-added"]
-    assert told(waiver(), "") == ["waiver-entry-removed"]
-    assert told(waiver(), waiver(reason="renewed")) == ["waiver-entry-changed"]
-    assert told(waiver(), waiver(expires="2030-03-01")) == ["waiver-entry-changed"]
-    assert told(waiver(), waiver(finger="f" * 16)) == ["waiver-entry-added", "waiver-entry-removed"]
-    assert told(waiver(), f"# why\n{waiver()}") == []
+    assert rules_of("", waiver()) == ["waiver-entry-added"]
+    assert rules_of(waiver(), "") == ["waiver-entry-removed"]
+    assert rules_of(waiver(), waiver(reason="renewed")) == ["waiver-entry-changed"]
+    assert rules_of(waiver(), waiver(expires="2030-03-01")) == ["waiver-entry-changed"]
+    assert rules_of(waiver(), waiver(finger="f" * 16)) == ["waiver-entry-added", "waiver-entry-removed"]
+    assert rules_of(waiver(), f"# why\n{waiver()}") == []
     for old, new in (("", "{breaking: info}"), ("{breaking: info}", ""), ("{docs: error}", "{docs: info}")):
         texts = [f"severity: {text}\n" if text else "" for text in (old, new)]
-        assert told(*texts) == ["waiver-severity-changed"]
+        assert rules_of(*texts) == ["waiver-severity-changed"]
 
 
 def test_a_branch_is_judged_by_the_severities_of_its_base():

@@ -149,7 +149,7 @@ def test_every_file_that_makes_outputs_is_one_that_a_review_looks_at(part: str):
 def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them(tmp_path: Path):
     here = checkout.copy(tmp_path)
 
-    def told(*sides: str) -> dict[str, str]:
+    def rules_of(*sides: str) -> dict[str, str]:
         ran = checkout.run(here, "-m", "opwright", "diff", *sides, "--format", "json")
         assert ran.returncode == 0, ran.stderr
         findings = json.loads(ran.stdout)["findings"]
@@ -163,16 +163,16 @@ def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_t
     git(here, "init", "--quiet")
     git(here, "add", ".")
     git(here, "commit", "--quiet", "-m", "all")
-    assert told("git:HEAD") == {}
+    assert rules_of("git:HEAD") == {}
     append("templates/copied/c/engine/solve_data.c", "// more\n")
-    assert told("git:HEAD") == {"template-files-changed": "templates/copied/c/engine/solve_data.c"}
+    assert rules_of("git:HEAD") == {"template-files-changed": "templates/copied/c/engine/solve_data.c"}
     append("templates/docs/api.md.j2", "More.\n")
     append("generator/opwright/__main__.py", "# more\n")
     both = {
         "generator-code-changed": "generator/__main__.py",
         "template-files-changed": "templates/copied/c/engine/solve_data.c, templates/docs/api.md.j2",
     }
-    assert told("git:HEAD") == both
+    assert rules_of("git:HEAD") == both
     git(here, "commit", "--quiet", "-am", "more")
-    assert told("git:HEAD^", "git:HEAD") == both
-    assert told("git:HEAD") == told("git:HEAD", "spec") == {}
+    assert rules_of("git:HEAD^", "git:HEAD") == both
+    assert rules_of("git:HEAD") == rules_of("git:HEAD", "spec") == {}

@@ -66,7 +66,7 @@ def scaled(*edits: tuple[str, str]) -> dict[str, str]:
     return reviewing.edited(SCALE, "scale.yaml", *edits)
 
 
-def told(witness: Witness) -> tuple[str, str, str]:
+def facts(witness: Witness) -> tuple[str, str, str]:
     return str(witness.call), str(witness.base), str(witness.head)
 
 
@@ -111,7 +111,7 @@ def test_the_witness_is_the_shortest_call_on_which_the_sides_differ(
     rule: str, where: str, old: str, new: str, call: str, before: str, after: str
 ):
     review = witnessed(find(), reviewing.reviewed(base(), changed(where, (old, new))), run=False)
-    assert told(witness(review, rule)) == (call, before, after)
+    assert facts(witness(review, rule)) == (call, before, after)
 
 
 SWAPPED = ("aliases: [SAME_UPPER]", "aliases: [SAME_LOWER]")
@@ -161,7 +161,7 @@ def test_a_call_that_gives_other_values_is_told_with_the_first_of_them():
     doubled = reviewing.edited(semantics, "conv_transpose.yaml", ("+= src[n", "+= 2 * src[n"))
     review = witnessed(find(), reviewing.reviewed(semantics, doubled), run=False)
     shown = witness(review, "semantics-sum-changed")
-    assert told(shown) == (PLAIN + ")", "returns f32[1,1,1]", "returns f32[1,1,1]")
+    assert facts(shown) == (PLAIN + ")", "returns f32[1,1,1]", "returns f32[1,1,1]")
     assert shown.differs == "1 of 1 values differ, first [0, 0, 0]: -3 -> -6; largest difference 8388608 ulp"
     assert not shown.executed
 
@@ -170,7 +170,7 @@ def test_a_call_that_gives_other_values_is_told_with_the_first_of_them():
 def test_a_renamed_input_is_shown_by_keyword():
     review = witnessed(find(), reviewing.reviewed(SCALE, scaled(("factor", "weight"))), run=False)
     shown = witness(review, "input-tensor-renamed")
-    assert told(shown) == (
+    assert facts(shown) == (
         "scale(src f32[1,1], factor f32[1])", "returns f32[1,1]", "refused: unknown-attribute"
     )  # fmt: skip
 
@@ -228,7 +228,7 @@ def executed() -> Review:
 
 def test_a_witness_is_executed_on_both_sides(executed: Review):
     shown = witness(executed, "constraint-condition-tightened")
-    assert told(shown) == ("scale(src f32[1,1])", "returns f32[1,1]", "refused: alpha-is-positive")
+    assert facts(shown) == ("scale(src f32[1,1])", "returns f32[1,1]", "refused: alpha-is-positive")
     shown = witness(executed, "dtypes-row-removed")
     assert (str(shown.base), str(shown.head)) == ("returns f16[1,1]", "refused: dtypes")
     shown = witness(executed, "semantics-finish-changed")

@@ -147,7 +147,7 @@ class CLibrary:
     def call(
         self, function: str, inputs: Sequence[Any], values: Mapping[str, Any], outputs: Sequence[Any] = ()
     ) -> CCall:
-        """A call whose attributes are those said and the defaults of the others."""
+        """A call whose attributes are the given ones, and the defaults of the others."""
         members = c_interface.arguments(self.ops[function])
         made = CCall(self.struct(function)(), sum(a.role == "output" for a in members))
         given = dict(zip([a.name for a in members if a.role == "input"], inputs))

@@ -83,8 +83,8 @@ def blocked(made: StepDraft) -> None:
     plain = {extent for extent, kind in made.sources[0].axes if kind == "one"}
     roles = [role for role, dim in d.dims.items() if dim["symbol"] in plain and not dim.get("run")]
     if roles and not {"layout", "may_lack", "optional", "when"} & first.keys() and d.chance(0.15):
-        said = {d.one(roles): d.one(["2", "1", f"{d.one(sorted(plain))} + 1"])}
-        d.attributes.append({"name": d.take(NAMES), "type": "s64[]", "default": "[]", "blocks": said})
+        blocks = {d.one(roles): d.one(["2", "1", f"{d.one(sorted(plain))} + 1"])}
+        d.attributes.append({"name": d.take(NAMES), "type": "s64[]", "default": "[]", "blocks": blocks})
 
 
 def spot(made: StepDraft, letter: Letter) -> tuple[str, str]:
@@ -253,7 +253,7 @@ def typed(made: StepDraft, rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return [{**rows[0], name: word} for word in words]
 
 
-def told(made: StepDraft, spec: dict[str, Any]) -> None:
+def annotate(made: StepDraft, spec: dict[str, Any]) -> None:
     """What people say of an operation, which changes nothing that it computes."""
     d = made.d
     extras: dict[str, Any] = {

@@ -287,7 +287,7 @@ class StepDraft:
         spec["dims"] = {role: dim["symbol"] if list(dim) == ["symbol"] else dim for role, dim in d.dims.items()}
         spec["layouts"], spec["inputs"], spec["outputs"] = d.layouts, self.inputs, self.outputs
         spec["dtypes"] = self.rows()
-        random_shapes.told(self, spec)
+        random_shapes.annotate(self, spec)
         spec["attributes"] = [
             a if "use" in a else {"reason": "A test gives names at random.", **a} for a in d.attributes
         ]

@@ -285,7 +285,7 @@ class StepCaller:
             if axis is None:
                 continue
             if values[name] is None:
-                values[name] = self.said(attribute, axis, extents, [at for found in spots.values() for at in found])
+                values[name] = self.value_of(attribute, axis, extents, [at for found in spots.values() for at in found])
             if attribute.type == "s64[]" and self.like_first(tensor, attribute):
                 spots[axis] = sorted(at % count for at in values[name]) if count else []
                 if len(spots[axis]) != len(extents[axis]):
@@ -308,7 +308,7 @@ class StepCaller:
         ours, theirs = (sorted(str(_inside(e.tree)) for e in other.dims.values()) for other in (tensor, first))
         return ours == theirs
 
-    def said(
+    def value_of(
         self, attribute: Attribute, axis: str, extents: Mapping[str, tuple[int, ...]], taken: Sequence[int]
     ) -> int | list[int]:
         """What an attribute says of an axis, or of the axes of a run; some from the end."""

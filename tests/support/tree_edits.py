@@ -31,19 +31,19 @@ class NothingError(Exception):
     """The spec has nothing that could be edited so."""
 
 
-def said(tree: Expr) -> str:
+def printed(tree: Expr) -> str:
     """A tree as text, with brackets around all that has parts."""
     if isinstance(tree, Number):
         return "inf" if tree.value == float("inf") else repr(tree.value)
     if isinstance(tree, Name):
         return tree.id
     if isinstance(tree, Unary):
-        return f"({tree.op} {said(tree.operand)})"
+        return f"({tree.op} {printed(tree.operand)})"
     if isinstance(tree, Binary):
-        return f"({said(tree.left)} {tree.op} {said(tree.right)})"
+        return f"({printed(tree.left)} {tree.op} {printed(tree.right)})"
     if isinstance(tree, Call):
-        return f"{tree.function}({', '.join(map(said, tree.arguments))})"
-    return f"{tree.tensor}[{', '.join(map(said, tree.indices))}]"
+        return f"{tree.function}({', '.join(map(printed, tree.arguments))})"
+    return f"{tree.tensor}[{', '.join(map(printed, tree.indices))}]"
 
 
 def _with(tree: Expr, old: Expr, new: Expr) -> Expr:
@@ -89,7 +89,7 @@ def wrapped(tree: Expr, chance: random.Random) -> Expr:
     node = one_of(chance, _values(tree))
     other = one_of(chance, expr.reads(tree))
     made = one_of(chance, SAME_OR_NEARLY)
-    text = made.replace("{f}", said(node)).replace("{g}", said(other)).replace("{c}", one_of(chance, FAR))
+    text = made.replace("{f}", printed(node)).replace("{g}", printed(other)).replace("{c}", one_of(chance, FAR))
     return _with(tree, node, expr.parse(f"({text})"))
 
 
@@ -97,12 +97,12 @@ def turned(tree: Expr, chance: random.Random) -> Expr:
     """The sides of an operator exchanged, or its parts taken together in another way."""
     node = one_of(chance, (n for n in expr.walk(tree) if isinstance(n, Binary)))
     inner = [side for side in (node.left, node.right) if isinstance(side, Binary)]
-    left, right = said(node.left), said(node.right)
+    left, right = printed(node.left), printed(node.right)
     forms = [f"{right} {node.op} {left}"]
     if node.op in "+-":
         forms += [f"-({right} - {left})", f"{left} - (-{right})"]
     for side in inner:
-        one, other = said(side.left), said(side.right)
+        one, other = printed(side.left), printed(side.right)
         forms.append(f"{one} {side.op} ({other} {node.op} {right})")
         forms.append(f"{left} {node.op} {one} {side.op} {other}")
         if node.op in "*/" and side.op in "+-":
@@ -115,7 +115,7 @@ def otherwise(tree: Expr, chance: random.Random) -> Expr:
     """Another function, operator or number, or a comparison that holds on its edge, too."""
     node = one_of(chance, (n for n in expr.walk(tree) if isinstance(n, (Call, Binary, Number))))
     if isinstance(node, Number):
-        own = said(node)
+        own = printed(node)
         text = one_of(chance, [f"{own} + 1", f"2 * {own}", f"-{own}", *FAR, f"{own} + 0.00001", f"{own} * 1"])
         return _with(tree, node, expr.parse(f"({text})"))
     if isinstance(node, Call):
@@ -134,7 +134,7 @@ def reindexed(tree: Expr, chance: random.Random) -> Expr:
     index = one_of(chance, read.indices)
     form = one_of(chance, ["{i} + 0", "{i} + 1", "{i} - 1", "{i} + 1 - 1", "2 * {i}", "2 * {i} - {i}", "floor({i} / 1)",
                          "max({i}, 0)", "min({i}, 60)", "min({i}, 2)", "{i} % 1000", "floor((2 * {i} + 1) / 2)", "0"])  # fmt: skip
-    return _with(tree, index, expr.parse(form.replace("{i}", f"({said(index)})")))
+    return _with(tree, index, expr.parse(form.replace("{i}", f"({printed(index)})")))
 
 
 def reread(tree: Expr, chance: random.Random) -> Expr:

@@ -194,7 +194,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def told(folder: Path, *arguments: str) -> Any:
+def answer_of(folder: Path, *arguments: str) -> Any:
     ran = checkout.run(folder, "-m", "opwright", "why", *arguments, "--json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(ran.stdout)
@@ -209,14 +209,14 @@ def test_each_part_has_the_commit_that_last_moved_it(repository: Path, texts: di
     assert checkout.run(repository, "-m", "opwright", "generate").returncode == 0
     git(repository, "commit", "--quiet", "--all", "--message", "Say it better")
     line = line_of(texts, "_conv_transpose.py", old.removeprefix("say: "))
-    found = told(repository, f"_conv_transpose.py:{line}")
+    found = answer_of(repository, f"_conv_transpose.py:{line}")
     subjects = {part["name"].split(".")[-1]: part["commit"]["subject"] for part in found["spec"]}
     assert subjects.pop("say") == "Say it better"
     assert set(subjects.values()) <= {"Everything"}
     assert {part["commit"]["subject"] for part in (*found["templates"], *found["generator"])} == {"Everything"}
     with (repository / "templates" / "python" / "statements.py.j2").open("a", encoding="utf-8") as stream:
         stream.write("{# a line that is not committed #}\n")
-    template = told(repository, f"_conv_transpose.py:{line}")["templates"][-1]
+    template = answer_of(repository, f"_conv_transpose.py:{line}")["templates"][-1]
     assert template["commit"]["subject"] == "Everything"
 
 
@@ -225,7 +225,7 @@ def test_outside_a_repository_it_says_so(tmp_path: Path):
     ran = checkout.run(folder, "-m", "opwright", "why", "py.typed", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
     assert ran.returncode == 0, ran.stderr
     assert "commits\n  this is not a git repository, so commits are unknown\n" in ran.stdout
-    assert told(folder, "py.typed")["history"] is False
+    assert answer_of(folder, "py.typed")["history"] is False
 
 
 # What is told of a line is what moves it.
@@ -282,7 +282,7 @@ def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(
 ):
     env = render.environment(project.templates)
     known = recording.fields(library)
-    told = untold = 0
+    moving = unmoved = 0
     for path, number in sampled_lines(texts, LINES):
         before = texts[path].splitlines()
         names = {f"ops.{part.name}" for part in why.why(project, f"{path}:{number}").spec}
@@ -300,9 +300,9 @@ def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(
             after = [render_one(made, project, path, env) for made in edits.edits(library, known[field])]
             moved = any(text != "" and moves(before, text.splitlines(), number - 1) for text in after)
             assert moved == (field in names), (path, number, before[number - 1], field)
-            told, untold = told + moved, untold + (not moved)
-    assert told
-    assert untold
+            moving, unmoved = moving + moved, unmoved + (not moved)
+    assert moving
+    assert unmoved
 
 
 def render_one(library: Library, project: Project, path: str, env: jinja2.Environment) -> str:

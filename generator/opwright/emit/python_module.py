@@ -85,6 +85,19 @@ class Wrapper(Module):
         return "ArrayLike | None"
 
 
+def spellings(op: Op) -> dict[str, dict[str, Any]]:
+    """Of each attribute that is a word: what its spellings stand for, and why others are refused."""
+    words = {}
+    for attribute in op.attributes:
+        if attribute.type == "string":
+            accepted: dict[str, str] = {}
+            for allowed in attribute.values or ():
+                accepted |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
+            refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
+            words[attribute.name or ""] = {"spellings": accepted, "refused": refused}
+    return words
+
+
 def parameter_name(tensor: Tensor) -> str:
     return tensor.parameter or tensor.name
 
@@ -321,14 +334,7 @@ def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
     writer = Writer(op)
     statements = writer.write()
-    words = {}
-    for attribute in op.attributes:
-        if attribute.type == "string":
-            spellings: dict[str, str] = {}
-            for allowed in attribute.values or ():
-                spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
-            refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
-            words[attribute.name or ""] = {"spellings": spellings, "refused": refused}
+    words = spellings(op)
     layouts = {
         name: {word: axes for word, axes in op.layouts[name].items() if word in words[name]["spellings"]}
         for name in op.layout_attributes

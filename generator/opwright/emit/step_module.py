@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..derive.lanes import moved
 from ..derive.parted import parted
@@ -21,7 +20,7 @@ from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
-from .python_module import Module, Parameter, named_values, parameter_name
+from .python_module import Module, Parameter, named_values, parameter_name, spellings
 from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
@@ -110,7 +109,7 @@ def step_wrapper(op: Op) -> StepWrapper:
     """The view of the module of an operation of steps. Raises SpecInvalid if no call can be resolved."""
     writer = StepWriter(op)
     statements = writer.write()
-    words = _words(op)
+    words = spellings(op)
     chosen = {name: tuple(words_of(op, name)) for name in dict.fromkeys(p.by for p in program(op).parts if p.by)}
     booleans = {attribute.name for attribute in op.attributes if attribute.type == "bool"}
     texts = {**words, **dict.fromkeys(chosen)}
@@ -174,18 +173,6 @@ def _input(tensor: Tensor) -> Parameter:
         "None" if absent else None,
         tensor.summary or "",
     )
-
-
-def _words(op: Op) -> dict[str, dict[str, Any]]:
-    words = {}
-    for attribute in op.attributes:
-        if attribute.type == "string":
-            spellings: dict[str, str] = {}
-            for allowed in attribute.values or ():
-                spellings |= dict.fromkeys((allowed.value, *allowed.aliases), allowed.value)
-            refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
-            words[attribute.name or ""] = {"spellings": spellings, "refused": refused}
-    return words
 
 
 def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
