@@ -88,7 +88,7 @@ def test_parts_of_shipped_operations_make_the_whole() -> None:
 
 def test_parts_of_random_operations_make_the_whole() -> None:
     random, kinds, whole = rng("random splits"), Counter[str](), Counter[str]()
-    for number in range(600 if FULL else 90):
+    for number in range(600 if FULL else 150):
         with contextlib.suppress(SpecInvalid):
             draft = steps(random) if number % 3 else draw(random)
             for op in load_texts(texts_of([draft])).ops:
