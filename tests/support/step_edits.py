@@ -16,7 +16,7 @@ from opwright.language import expr
 from opwright.language.source import SpecInvalid
 
 from . import checkout, mutants, reviewing
-from .tree_edits import TREES, NothingError, one_of, otherwise, said, turned
+from .tree_edits import TREES, NothingError, one_of, otherwise, printed, turned
 
 Data = dict[str, Any]
 Change = Callable[[Data, random.Random], None]
@@ -47,7 +47,7 @@ def value(op: Data, chance: random.Random) -> None:
         raise NothingError
     name, indices, sign, text = found.groups()
     change = one_of(chance, TREES)
-    holder[key] = f"{name}{indices} {sign} {said(change(expr.parse(text), chance))}"
+    holder[key] = f"{name}{indices} {sign} {printed(change(expr.parse(text), chance))}"
 
 
 def operator(op: Data, chance: random.Random) -> None:
@@ -72,7 +72,7 @@ def guard(op: Data, chance: random.Random) -> None:
         guards.pop(chance.randrange(len(guards)))
     elif guards and chance.random() < 0.5:
         at = chance.randrange(len(guards))
-        guards[at] = said(one_of(chance, (turned, otherwise))(expr.parse(guards[at]), chance))
+        guards[at] = printed(one_of(chance, (turned, otherwise))(expr.parse(guards[at]), chance))
     else:
         letters = [x for x in op["semantics"]["ranges"] if re.search(rf"\b{x}\b", str(step))]
         form = one_of(
@@ -246,7 +246,7 @@ def constrained(op: Data, chance: random.Random) -> None:
     own = [c for c in op.get("constraints", []) if isinstance(c, dict) and "expr" in c]
     if own and chance.random() < 0.5:
         rule = one_of(chance, own)
-        rule["expr"] = said(one_of(chance, (turned, otherwise))(expr.parse(rule["expr"]), chance))
+        rule["expr"] = printed(one_of(chance, (turned, otherwise))(expr.parse(rule["expr"]), chance))
         return
     entry = one_of(chance, op["dims"].values())
     symbol = entry["symbol"] if isinstance(entry, dict) else entry
