@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .contraction import contracts, walked
-from .program import Array, Formula, Part, Program
+from .program import Array, Part, Program
 from .roles import COLUMNS, ROWS, roles
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
@@ -142,11 +142,7 @@ class _Split:
         self.add(self.part.target, "sum", left)
 
     def add(self, target: Read, operator: str, value: Expr) -> None:
-        part = self.part
-        assignment = dataclasses.replace(part.formulas[0].assignment, target=target, op=operator, value=value)
-        names = expr.names(target) | expr.names(value)
-        own = tuple(letter for letter in part.letters if letter in names)
-        self.made.append(Part(part.number, (Formula("", assignment),), None, (), own, part.at))
+        self.made.append(self.part.of(target, operator, value))
 
 
 def _factors(value: Expr) -> Iterator[Expr]:

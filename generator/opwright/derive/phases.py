@@ -23,7 +23,7 @@ from .contraction import Contraction, contraction
 from .joining import merged
 from .lanes import lane_letters
 from .pairing import paired
-from .program import Array, Axis, Formula, Part, Program, program
+from .program import Array, Axis, Formula, Part, Program
 from .scans import scanned
 from .sharing import shared
 from .zero_points import separated
@@ -156,9 +156,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    integers = all(row["accumulate"] == "s64" for row in op.dtypes)
-    whole = separated(program(op)) if integers else program(op)
-    found = paired(scanned(_accumulating(whole, [tensor.name for tensor in op.outputs])))
+    found = paired(scanned(_accumulating(separated(op), [tensor.name for tensor in op.outputs])))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(

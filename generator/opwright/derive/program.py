@@ -8,6 +8,7 @@ for a run of axes (`run`), and so does an axis, which may also be of extent 1 fo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -94,6 +95,12 @@ class Part:
     def source(self) -> str:
         """Its field in the spec."""
         return f"semantics.steps.{self.number}"
+
+    def of(self, target: Read, operator: str, value: Expr) -> Part:
+        """A part of what it computes, as a step of its own."""
+        assignment = dataclasses.replace(self.formulas[0].assignment, target=target, op=operator, value=value)
+        own = tuple(letter for letter in self.letters if letter in _names(assignment))
+        return Part(self.number, (Formula("", assignment),), None, (), own, self.at)
 
 
 @dataclass(frozen=True)

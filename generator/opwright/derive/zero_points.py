@@ -1,6 +1,6 @@
 """Sums of products of differences as sums of plain products, which an engine computes: exact in integers.
 
-In: a program whose sums are integers. Out: the same program, with `(a[m, k] - x) * (b[k, n] - y)`, summed over k, as
+In: an operation whose sums are integers. Out: its program, with `(a[m, k] - x) * (b[k, n] - y)`, summed over k, as
 the sum of `a * b`, less `x` times the sum of `b` and `y` times the sum of `a`, plus `x * y` for each k: zero points of
 quantised products are taken off cell by cell.
 """
@@ -13,14 +13,18 @@ from typing import cast
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from ..language.model import Op
 from . import slopes
 from .contraction import contracts, walked
-from .program import Array, Formula, Part, Program
+from .program import Array, Part, Program, program
 from .roles import roles
 
 
-def separated(found: Program) -> Program:
-    """The program with each such step as several: plain sums first, then the cells that they make."""
+def separated(op: Op) -> Program:
+    """The program of an operation, with each such step as several: plain sums first, then the cells that they make."""
+    found = program(op)
+    if any(row["accumulate"] != "s64" for row in op.dtypes):
+        return found
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
         parts += _Differences(found, part).steps(arrays) or [part]
@@ -57,7 +61,7 @@ class _Differences:
         extents = [self.extent(letter) for letter in self.reduced]
         total = slopes.plus(total, functools.reduce(slopes.times, extents, slopes.times(x, y)))
         writers = [other for other in self.found.parts if other.target.tensor == part.target.tensor]
-        return [*made, self.step(part.target, "set" if len(writers) == 1 else "sum", total)]
+        return [*made, part.of(part.target, "set" if len(writers) == 1 else "sum", total)]
 
     def difference(self, tree: Expr) -> tuple[Read, Expr] | None:
         """An element that every summed letter walks, and what is taken off it, the same for all of them."""
@@ -80,12 +84,5 @@ class _Differences:
         array = Array(f"{name}_{self.part.number}_", "between", tuple(axes))
         arrays[array.name] = array
         cells = Read(array.name, tuple(map(Name, letters)))
-        made.append(self.step(cells, "sum", value))
+        made.append(self.part.of(cells, "sum", value))
         return cells
-
-    def step(self, target: Read, operator: str, value: Expr) -> Part:
-        part = self.part
-        assignment = dataclasses.replace(part.formulas[0].assignment, target=target, op=operator, value=value)
-        names = expr.names(target) | expr.names(value)
-        own = tuple(letter for letter in part.letters if letter in names)
-        return Part(part.number, (Formula("", assignment),), None, (), own, part.at)
