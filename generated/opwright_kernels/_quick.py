@@ -19,7 +19,10 @@ Quick = Callable[[Sequence[Any], Any, Any], Any]
 
 
 def quick(plan: Any) -> Quick:
-    """The function for calls of one plan. One and two inputs are written out: loops take as long as all the rest."""
+    """The function for calls of one plan.
+
+    One input is written out, and two if all others are absent: loops take as long as all the rest.
+    """
     one_output = len(plan.outputs) == 1 and not plan.lists
     whole = one_output and not any(bits for _, bits, *_ in (*plan.inputs, *plan.outputs))
     if whole and len(plan.inputs) == 1:

@@ -119,7 +119,7 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize(
-    "shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (131, 257, 1100), (700, 33, 2)], ids=str
+    "shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (131, 257, 1100), (700, 33, 2)], ids=str
 )
 def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int], dtype: str) -> None:
     _, kernels, _ = made
@@ -133,6 +133,17 @@ def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int],
         wide = (a.T if transpose_a else a).astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
         np.testing.assert_allclose(found[0].astype(np.float64), wide, rtol=2e-2 if dtype == "bf16" else 1e-4, atol=1e-3)
         assert len({array.tobytes() for array in found}) == 1
+
+
+def test_few_rows_of_many_terms_add_up_exactly_with_any_number_of_columns(made: Made) -> None:
+    """Columns are taken in twos, and the last one alone."""
+    rng = np.random.default_rng(8)
+    for rows, dtype in itertools.product(range(1, 10), ("f32", "bf16")):
+        columns, terms = rows + int(rng.integers(1, 70)), int(rng.integers(rows * 128, 4200))
+        a, b = (rng.integers(-2, 3, (count, terms)).astype(DTYPES[dtype]) for count in (rows, columns))
+        found = made[1].mat_mul(a, b, transpose_b=True)
+        wanted = (a.astype(np.float32) @ b.astype(np.float32).T).astype(found.dtype)
+        assert (found.astype(np.float32) == wanted.astype(np.float32)).all(), (rows, columns, terms, dtype)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:

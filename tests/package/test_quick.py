@@ -17,6 +17,7 @@ CALLS: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {
     "relu": ((WIDE,), {}),
     "gelu": ((WIDE.astype(ml_dtypes.bfloat16),), {"mode": "gelu_tanh"}),
     "add": ((WIDE, ROW), {}),
+    "mat_mul": ((WIDE, ROW.reshape(8, 1)), {}),  # whose third input is left out
     "multiply": ((WIDE.astype(ml_dtypes.bfloat16), WIDE.astype(ml_dtypes.bfloat16)), {}),
     "soft_max": ((WIDE,), {"axis": 1}),
     "layer_norm": ((WIDE, ROW, ROW), {"keep_stats": True}),
@@ -46,7 +47,7 @@ def test_a_repeated_call_takes_the_short_way_whoever_owns_the_output(name: str, 
     function = getattr(ok, name)
     wanted = results(function(*inputs, **attributes))
     out = tuple(np.full_like(one, 7) for one in wanted)
-    options: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
+    options: tuple[dict[str, Any], ...] = ({}, {"threads": 1}, {"threads": 2}, {"out": out if len(out) > 1 else out[0]})
     for given in options:
         function(*inputs, **attributes, **given)
     prepared.clear()

@@ -16,7 +16,8 @@ enum {
     FEW_LANED = 128,     // minimum terms per row for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
     FEW_CHAINS = 4,      // independent accumulators
-    FEW_LEFT = 8192,     // cells of left that are read again for each column
+    FEW_BOTH = 2,        // columns that share the loads of left
+    FEW_LEFT = 65536,    // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
     FEW_BYTES = 64 << 10, // of right that a task reads, at least
 };
@@ -92,25 +93,35 @@ INLINE float lanes_added(vec v) {
     return x[0];
 }
 
-// Sums of a column over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
-// cells. One column at a time is a single stream through memory, which is the bottleneck: eight at a time read 9 GB/s
-// in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16).
-INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64_t pitch, float *sums, int rows, int chains) {
-    vec sum[FEW_ROWS][FEW_CHAINS];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int a = 0; a < chains; a++) sum[r][a] = (vec){0};
+// Sums of columns over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
+// cells. One column at a time is a single stream through memory, which is the bottleneck of few rows: eight at a time
+// read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). With more rows, it is the loads of left:
+// two columns share them. A column adds in the same order whichever stands beside it.
+INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const float *left, int64_t pitch, float *sums, int rows,
+                      int columns, int chains) {
+    vec sum[FEW_ROWS][FEW_BOTH][FEW_CHAINS], x[FEW_BOTH];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) UNROLL for (int a = 0; a < chains; a++)
+        sum[r][c][a] = (vec){0};
     int64_t t = 0;
     for (; t + chains * LANES <= terms; t += chains * LANES)
         UNROLL for (int a = 0; a < chains; a++) {
-            const vec x = elem_load(right + t + a * LANES);
-            UNROLL for (int r = 0; r < rows; r++) sum[r][a] += vec_load(left + r * pitch + t + a * LANES) * x;
+            UNROLL for (int c = 0; c < columns; c++) x[c] = elem_load(right + c * column + t + a * LANES);
+            UNROLL for (int r = 0; r < rows; r++) {
+                const vec l = vec_load(left + r * pitch + t + a * LANES);
+                UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] += l * x[c];
+            }
         }
     for (; t < terms; t += LANES) {
-        const vec x = elem_load_part(right + t, min(LANES, terms - t));
-        UNROLL for (int r = 0; r < rows; r++) sum[r][0] += vec_load_part(left + r * pitch + t, min(LANES, terms - t)) * x;
+        const int64_t there = min(LANES, terms - t);
+        UNROLL for (int c = 0; c < columns; c++) x[c] = elem_load_part(right + c * column + t, there);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vec l = vec_load_part(left + r * pitch + t, there);
+            UNROLL for (int c = 0; c < columns; c++) sum[r][c][0] += l * x[c];
+        }
     }
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int a = 1; a < chains; a++) sum[r][0] += sum[r][a];
-        sums[r * FEW_COLUMNS] = lanes_added(sum[r][0]);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) {
+        UNROLL for (int a = 1; a < chains; a++) sum[r][c][0] += sum[r][c][a];
+        sums[r * FEW_COLUMNS + c] = lanes_added(sum[r][c][0]);
     }
 }
 
@@ -122,9 +133,13 @@ INLINE void few_lanes(const elem *right, int64_t terms, const float *left, int64
     }                                                                                                                  \
     static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,   \
                                  float *sums) {                                                                        \
-        for (int64_t n = 0; n < count; n++)                                                                            \
-            few_lanes(right + n * q->right_column, q->terms, left, q->terms + LANES, sums + n, ROWS,                   \
-                      ROWS <= 2 ? FEW_CHAINS : ROWS <= 4 ? FEW_CHAINS / 2 : 1);                                        \
+        const int chains = ROWS <= 2 ? FEW_CHAINS : ROWS <= 4 ? FEW_CHAINS / 2 : 1;                                    \
+        const int64_t column = q->right_column, pitch = q->terms + LANES;                                              \
+        int64_t n = 0;                                                                                                 \
+        for (; ROWS > 2 && n + FEW_BOTH <= count; n += FEW_BOTH)                                                       \
+            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, FEW_BOTH, chains);            \
+        for (; n < count; n++)                                                                                         \
+            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, 1, chains);                   \
     }
 FEW(1) FEW(2) FEW(3) FEW(4)
 FEW(5) FEW(6) FEW(7) FEW(8)
