@@ -214,7 +214,7 @@ def test_a_package_is_not_exported_into_itself_through_a_link(
     assert exported(tmp_path / "link", tmp_path / "into", capsys)
 
 
-def test_a_new_package_is_told_in_a_line_and_many_files_in_a_few(
+def test_a_new_package_is_reported_in_a_line_and_many_files_in_a_few(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec, output = project(tmp_path), tmp_path / "made"
@@ -226,7 +226,7 @@ def test_a_new_package_is_told_in_a_line_and_many_files_in_a_few(
     assert cli.main([*arguments, "--check"]) == 0
 
 
-def test_many_broken_specs_are_told_in_bounded_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_broken_specs_are_reported_in_bounded_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = project(tmp_path)
     for number in range(300):
         (spec / f"s{number}.yaml").write_text(f"op: {number}\nwhat: 1\n")

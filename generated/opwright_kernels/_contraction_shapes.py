@@ -135,7 +135,7 @@ def members(shape: Shape, kinds: Mapping[str, int], first: Mapping[str, int]) ->
 
 
 def copied(axes: Sequence[Walk] | None, kind: int, name: str, first: int) -> dict[str, Any]:
-    """What the engine is told of an operand whose cells begin at `first`, and which it copies first if it has axes."""
+    """The engine's description of an operand whose cells begin at `first`, and which it copies first if it has axes."""
     if axes is None:
         return {"wanted": 0, "first": first}
     steps = [getattr(walk, name) for walk in axes]

@@ -66,7 +66,7 @@ class Stem:
 class Related:
     """An operation that computes a gradient of another, the input in which it does, and whose tensors are which.
 
-    `kind` is gradient; adjoint, where the other is linear in that input; or gradient_of, said by the gradient itself,
+    `kind` is gradient; adjoint, where the other is linear in that input; or gradient_of, stated by the gradient itself,
     whose tensors have the same names. `tensors` and `words` go from its tensors to the other's, and from the other's
     words of layouts to its own.
     """

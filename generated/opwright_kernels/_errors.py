@@ -70,7 +70,7 @@ class Refusal(Exception):  # noqa: N818  # not an error yet: `error` makes it on
         self.wrong_kind = wrong_kind
 
     def error(self, op: str, spec: str) -> SpecError:
-        """The public error: this refusal, told of operation `op` and the place `spec` that states the rule."""
+        """The public error: this refusal, with operation `op` and the place `spec` that states the rule."""
         kind = SpecTypeError if self.wrong_kind else SpecError
         return kind(
             op=op,

@@ -90,7 +90,7 @@ class Fixed:
         self.failure = ""
 
     def compile(self) -> None:
-        """Compile and load it; what goes wrong is told in `failure`."""
+        """Compile and load it; what goes wrong is in `failure`."""
         try:
             self.library = _load.load(self.unit)
         except (OSError, RuntimeError) as error:  # BuildError is one; so is what Python says that is shutting down

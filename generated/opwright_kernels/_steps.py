@@ -3,7 +3,7 @@
 
 In: the arguments of a public function. Out: the output, or a tuple of outputs. Kernels walk the strides that a call's
 arrays have, so that views and broadcast inputs need no copies. What a call means is kept for calls like it; so is all
-that its kernel is told, where the arrays have no gaps. Every refusal leaves as a SpecError and before anything is
+that its kernel gets, where the arrays have no gaps. Every refusal leaves as a SpecError and before anything is
 written.
 """
 
@@ -55,7 +55,7 @@ class StepOperation(StepKernels):
                 result = CALLS[self.key_of_plan(inputs, attributes, out)].quick(inputs, out, threads)
                 if result is not None:
                     return result
-        except Exception:  # of whatever kind: what is refused is told below
+        except Exception:  # of whatever kind: the refusal is made below
             pass
         return self.called(inputs, attributes, out, threads, specialize)
 

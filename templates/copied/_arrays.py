@@ -63,7 +63,7 @@ def _adopt(argument: str, value: Any) -> Array:
 
 
 class _Interface:
-    """What an object said of its memory when it was asked; the array made from it holds it, and so the object."""
+    """What an object exported of its memory; the array made from it keeps the export, and so the object, alive."""
 
     def __init__(self, owner: object, interface: dict[str, Any]) -> None:
         self.owner = owner

@@ -190,7 +190,7 @@ def before(name: str, place: int, fixed: int) -> int:
 
 
 def agrees(name: str, place: int, expected: int) -> None:
-    """A place that the shapes have told already."""
+    """A place that the shapes have already determined."""
     if place != expected:
         raise Refusal(f"{name}-range", name, f"axis {place}", f"axis {expected}", expected)
 
@@ -204,7 +204,7 @@ def rest(name: str, tensor: Described, fixed: int) -> int:
 
 
 def placed(order: Sequence[str], counts: Mapping[str, int], spots: Mapping[str, tuple[int, ...]]) -> Places:
-    """Where axes stand that follow on each other, but for those whose `spots` are said."""
+    """Where axes stand that follow on each other, except those whose `spots` are stated."""
     taken = {spot for axis in order for spot in spots.get(axis, ())}
     free = iter(spot for spot in range(sum(counts[axis] for axis in order)) if spot not in taken)
     return {axis: spots[axis] if axis in spots else tuple([next(free) for _ in range(counts[axis])]) for axis in order}

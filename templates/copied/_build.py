@@ -250,7 +250,7 @@ class _Building:
 
 
 def _end(answers: Sequence[CompletedProcess[str]]) -> str:
-    """The last that compilers said that failed, indented."""
+    """The last output of compilers that failed, indented."""
     lines = [line for answer in answers if answer.returncode for line in answer.stdout.splitlines()]
     return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:])[-_LOG_LETTERS:]
 

@@ -1,7 +1,7 @@
 """The C compiler: which one, what it takes, and whether it keeps to the numbers that kernels promise.
 
 In: the environment variable CC, questions, commands. Out: what the compiler answers; BuildError where it cannot be run.
-CFLAGS and LDFLAGS are not honoured, and a compiler that would break the numerics is refused, whoever told it to.
+CFLAGS and LDFLAGS are not honoured, and a compiler that would break the numerics is refused, wherever its flag is from.
 """
 
 from __future__ import annotations

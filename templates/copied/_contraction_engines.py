@@ -33,7 +33,7 @@ WIDENED = {
     DTYPES["float16"]: 3,
     DTYPES["int8"]: 4,
     DTYPES["uint8"]: 5,
-}  # how the engine is told to widen what it copies
+}  # the engine's flag to widen what it copies
 CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
 typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,

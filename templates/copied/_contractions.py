@@ -198,7 +198,7 @@ class _One:
         }
 
     def kinds(self, label: str) -> dict[str, int]:
-        """How an engine is told to copy either operand: as it is, or widened."""
+        """The engine's flag for copying either operand: as it is, or widened."""
         own = {*BYTE_TYPES} if label == BYTES else {dtype for dtype, name in LABELS.items() if name == label}
         dtypes = {"left": self.call.dtype(self.contraction.left), "right": self.call.dtype(self.contraction.right)}
         return {side: 1 if dtype in own else WIDENED[dtype] for side, dtype in dtypes.items()}
@@ -264,7 +264,7 @@ class _One:
         return self.made_by(found, "opwright_window *", values, words)
 
     def made_by(self, found: Engine, kind: str, values: Mapping[str, Any], words: str) -> Product:
-        """The product as an engine is told it."""
+        """The product, as the arguments of an engine."""
         problem = found.library.ffi.new(kind, values)
         left, right = self.contraction.left.array, self.contraction.right.array
         return Product(found, problem, left, right, self.destination, words)

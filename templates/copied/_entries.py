@@ -22,7 +22,7 @@ from pathlib import Path
 
 from . import _private
 
-WARNED_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are told
+WARNED_AFTER = 10.0  # seconds without a sign of life from a builder, until those who wait for it are warned
 TAKEN_OVER_AFTER = 60.0  # and until they wait no longer; each file that is compiled is such a sign
 EXPIRES_AFTER = 90 * 24 * 3600  # seconds since an entry was used last
 _POLL = 0.02  # seconds between looks at a lock

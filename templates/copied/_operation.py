@@ -111,7 +111,7 @@ class Operation(Compiled):
                         else:
                             plan.kernel(at_a, at_b, at_c, start, plan.sizes, team, memory(size))
                         return result
-        except Exception:  # of whatever kind: what is refused is told below
+        except Exception:  # of whatever kind: the refusal is made below
             pass
         return self.called(inputs, attributes, out, threads, specialize)
 

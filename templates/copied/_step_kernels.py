@@ -1,4 +1,4 @@
-"""The kernels of an operation of steps: what they are compiled from, and all that one is told of a call.
+"""The kernels of an operation of steps: what they are compiled from, and all arguments of a call.
 
 In: a resolved call and arrays of any strides. Out: a `StepPlan`, which needs the addresses of arrays and nothing else.
 """
@@ -120,7 +120,7 @@ class StepKernels(Operation):
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
 
     def planned_steps(self, resolution: Steps, arrays: Mapping[str, Array]) -> StepPlan:
-        """All that a kernel is told of a call, for arrays of these strides."""
+        """All arguments of a kernel in a call, for arrays of these strides."""
         label, row = self.rows[resolution.row]
         isa, _ = self.choice(label)
         library = self.library(isa, label, "")

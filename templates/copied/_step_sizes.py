@@ -1,4 +1,4 @@
-"""What kernels of steps are told of a call: sizes, strides as they are, schedules, and how their memory is laid out.
+"""Arguments of kernels of steps: sizes, strides as they are, schedules, and how their memory is laid out.
 
 In: a resolved call and the arrays that it has. Out: the members of the struct of sizes, and bytes of memory.
 """

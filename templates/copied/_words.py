@@ -57,7 +57,7 @@ def describe(value: Any) -> str:
 
 
 def literal(value: Any, depth: int = 0) -> str:
-    """`value` as Python would write it, a long one in part; "" for an object of which only the type can be told."""
+    """`value` as Python would write it, a long one in part; "" for an object of which only the type can be shown."""
     kind = type(value)
     if kind is int:
         return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"

@@ -103,13 +103,13 @@ def test_transposes_to_few_channels_and_depthwise_rows_have_targets_of_their_own
     assert set(target("depthwise", given).values) == {depthwise}
 
 
-def test_heavy_rows_are_held_against_the_measured_peak() -> None:
+def test_heavy_rows_are_compared_with_the_measured_peak() -> None:
     peaks = {"2": {"multiply_add_256": 1e11, "multiply_add_512": 5e11, "read": 4e10}}
     given = found(record(HEAVY, HEAVY.geometry.flops / 4e11, 1.0), peaks=peaks)
     assert target("share of the FMA peak", given).values == {HEAVY: pytest.approx(0.8)}
 
 
-def test_rows_that_memory_limits_are_not_held_against_the_peak() -> None:
+def test_rows_that_memory_limits_are_not_compared_with_the_peak() -> None:
     peaks = {"2": {"multiply_add_512": 5e11, "read": 4e7}}
     assert HEAVY.bytes / 4e7 > HEAVY.geometry.flops / 5e11
     given = found(record(HEAVY, HEAVY.geometry.flops / 4e11, 1.0), peaks=peaks)

@@ -183,7 +183,7 @@ def test_a_wrong_result_is_called_wrong_and_exits_1(run: Run, monkeypatch: pytes
     assert "WRONG" in out
 
 
-def test_without_a_witness_the_result_is_said_to_be_unchecked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_witness_the_result_is_called_unchecked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness, "INTERPRETED", 0)
     monkeypatch.setattr(witness, "find_spec", lambda name: None)
     code, out, _ = run(DUMPS / "convolution.json")
@@ -264,7 +264,7 @@ def put(key: str, value: object, where: str = "inputs") -> Callable[[dict[str, A
          "elements of the output share memory"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_graph_is_said_with_its_path(
+def test_what_is_wrong_with_a_graph_is_reported_with_its_path(
     refused: Callable[..., str], change: Callable[[dict[str, Any]], object], line: str
 ) -> None:
     assert refused("convolution", change) == line

@@ -126,7 +126,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("let-cases", AVERAGE_POOL, "shape:", "let: {T: {by: data_format, cases: {NCX: 1}}}\nshape:"),
     ("shape-symbol", AVERAGE_POOL, "  O: floor", "  P: floor"),
     ("never-known", AVERAGE_POOL, "shape:\n  O: floor((I + PB - K) / S) + 1\n", ""),
-    ("size-told-twice", MATRIX_PRODUCT, "semantics:", "shape: {K: N}\nsemantics:"),
+    ("size-stated-twice", MATRIX_PRODUCT, "semantics:", "shape: {K: N}\nsemantics:"),
     ("extent-unsolvable", MATRIX_PRODUCT, "{K: K, N: N}", "{K: K, N: N + M * N}"),
     ("extent-optional", SCALE, "{name: src,", "{name: src, optional: true,"),
     # Semantics.
@@ -272,7 +272,7 @@ def test_problems_of_all_files_come_together_in_order() -> None:
     assert list(problems) == sorted(problems)
 
 
-def test_a_size_whose_least_extent_is_unsaid_may_be_empty_and_a_spatial_one_not() -> None:
+def test_a_size_without_a_stated_minimum_may_be_empty_and_a_spatial_one_not() -> None:
     pool = load_texts({"a.yaml": AVERAGE_POOL}).ops[0]
     assert {role: dim.min for role, dim in pool.dims.items()} == {
         "batch": 0,

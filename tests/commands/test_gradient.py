@@ -137,7 +137,7 @@ relations:
 """
 
 
-def test_a_gradient_that_a_person_wrote_is_held_against_differences(
+def test_a_gradient_that_a_person_wrote_is_compared_with_differences(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (folder / "soft_max.yaml").open("a", encoding="utf-8") as spec:

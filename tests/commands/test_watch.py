@@ -130,7 +130,7 @@ def test_templates_are_watched_and_other_files_are_not(watch: Watch, project: Pa
     assert watch.end() == 0
 
 
-def test_a_new_spec_and_one_that_goes_are_saves_too(watch: Watch, project: Path):
+def test_a_new_spec_and_a_removed_one_are_saves_too(watch: Watch, project: Path):
     watch.line()
     other = project / "spec" / "mat_mul_2.yaml"
     save(other, MATRIX_PRODUCT.replace("op: MatMul", "op: MatMulTwo"))

@@ -1,4 +1,4 @@
-"""The roles of letters, told by the accesses in which they stand."""
+"""The roles of letters follow from the accesses in which they stand."""
 
 from __future__ import annotations
 

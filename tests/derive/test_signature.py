@@ -47,7 +47,7 @@ def test_header_manifest_and_package_know_the_kernels_of_the_signatures_and_no_o
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)
-def test_the_types_that_cffi_is_told_are_those_of_the_header(op: Op):
+def test_the_types_that_cffi_is_given_are_those_of_the_header(op: Op):
     header = (PACKAGE / header_path(op)).read_text(encoding="utf-8")
     module = importlib.import_module(f"opwright_kernels._{op.function}")
     found = re.findall(r"typedef [^;{]*\([^;]*\);", module.CDEF)

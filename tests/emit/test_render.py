@@ -125,19 +125,19 @@ def test_a_blank_line_or_a_comment_moves_line_numbers_only(tmp_path: Path, sampl
     assert different(sample, moved) == {PROVENANCE, MANIFEST}
 
 
-def retold(node: Any, key: str = "") -> Any:
+def reworded(node: Any, key: str = "") -> Any:
     """A spec with every text for people replaced."""
     if isinstance(node, dict):
-        return {name: retold(child, name) for name, child in node.items()}
+        return {name: reworded(child, name) for name, child in node.items()}
     if isinstance(node, list):
-        return [retold(child, key) for child in node]
-    return f"Told anew: {node}" if key in TEXTS and isinstance(node, str) else node
+        return [reworded(child, key) for child in node]
+    return f"Written anew: {node}" if key in TEXTS and isinstance(node, str) else node
 
 
 def test_an_edited_description_leaves_every_byte_of_c_alone(tmp_path: Path, sample: dict[str, str]):
     def edit(name: str, text: str) -> str:
         tree = yaml.load(text, Loader=yaml.BaseLoader)
-        return yaml.safe_dump(retold(tree), sort_keys=False, width=10_000)
+        return yaml.safe_dump(reworded(tree), sort_keys=False, width=10_000)
 
     found = different(sample, edited(tmp_path, edit))
     assert {path for path in found if path.endswith((".c", ".h"))} == set()

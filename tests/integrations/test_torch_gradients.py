@@ -33,7 +33,7 @@ STEPPED = [
     if op.stepped and KNOWN[op.function] and not any(tensor.joined for tensor in op.inputs)
     if FULL or op.function in SHORT or f"{op.function}_backward" not in ok._GRADIENTS
 ]
-# Inputs of f32 in which no operation computes a gradient: of derivative 0, of whole numbers, or said by an attribute.
+# Inputs of f32 in which no operation computes a gradient: of derivative 0, of whole numbers, or stated by an attribute.
 WITHOUT = {
     "batch_norm_forward_training": {"mean", "variance"},
     "dropout": {"src", "seed", "offset", "probability"},

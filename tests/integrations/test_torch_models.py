@@ -61,7 +61,7 @@ def drawn(name: str, dtype: Any = torch.float32, memory: Any = torch.contiguous_
     return made.to(dtype), src.to(dtype)
 
 
-def apart(one: Any, exact: Any) -> float:
+def distance(one: Any, exact: Any) -> float:
     """How far a tensor is from the exact one, in parts of its norm."""
     return float((one.double() - exact).norm() / exact.norm().clamp_min(1e-6))
 
@@ -70,7 +70,7 @@ def agree(model: Any, src: Any, found: list[Any], theirs: list[Any]) -> None:
     """That a step of training is as near to that in f64 as PyTorch's is."""
     exact = trained(copy.deepcopy(model).double(), src.double())
     for one, other, wanted in zip(found, theirs, exact, strict=True):
-        assert apart(one, wanted) <= FACTOR * apart(other, wanted) + NEAR[src.dtype]
+        assert distance(one, wanted) <= FACTOR * distance(other, wanted) + NEAR[src.dtype]
 
 
 def strides(one: Any) -> list[int]:
@@ -143,7 +143,7 @@ def test_hooks_of_modules_run_as_ever(kernels: Any) -> None:
     assert ran(kernels.report()) == {"convolution": 1, "convolution_backward": 1}
 
 
-def test_a_call_that_a_spec_refuses_goes_to_pytorch_and_the_report_says_why(kernels: Any) -> None:
+def test_a_call_that_a_spec_refuses_falls_back_to_pytorch_and_the_report_says_why(kernels: Any) -> None:
     src, weights = torch.randn(1, 2, 5, dtype=torch.float64), torch.randn(3, 2, 2, dtype=torch.float64)
     with kernels.enabled(watch=True):
         found = functional.conv1d(src, weights)

@@ -20,7 +20,7 @@ every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_long_rows_of_few_channels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
-    """Rows of many vectors, told apart by their stride, and groups that share vectors, the last of them fewer."""
+    """Rows of many vectors, distinguished by their stride, and groups that share vectors, the last of them fewer."""
     random = rng("rows", layout, dtype)
     for groups, big, small in [
         (1, 1, 16),

@@ -35,26 +35,26 @@ def drawn(random: np.random.Generator, name: str) -> str:
         return str(random.choice(items))
 
     stored, read, written = some(3), some(1), some(1)
-    kinds = {"read": one(["s4", "u4"]), "written": one(["s4", "u4"]), "told": one(["f32", "s8", "bf16"])}
+    kinds = {"read": one(["s4", "u4"]), "written": one(["s4", "u4"]), "hint": one(["f32", "s8", "bf16"])}
     run = one(["true", "false"])
     plain = ["K", "N"] if run == "true" else list(LETTERS)
     packs = [f", packed: {one(near)}" if (near := [a for a in axes if a in plain]) else "" for axes in (read, written)]
     for pack, tensor in zip(packs, ("read", "written"), strict=True):
         kinds[tensor] = kinds[tensor] if pack else "f32"
     operator = one(["+=", "max=", "min="]) if set(written) != set(LETTERS) else "="
-    value = one(["+", "*", "-"]).join((f"told[{at(stored)}] ", f" packs[{at(read)}]"))
+    value = one(["+", "*", "-"]).join((f"hint[{at(stored)}] ", f" packs[{at(read)}]"))
     return f"""op: {name}
 revision: 1
 summary: Packed numbers.
 dims: {{batch: {{symbol: B, run: {run}}}, inner: K, columns: N}}
 inputs:
-  - {{name: told, dims: {dims(stored)}}}
+  - {{name: hint, dims: {dims(stored)}}}
   - {{name: packs, dims: {dims(read)}{packs[0]}}}
 outputs:
   - {{name: dst, dims: {dims(written)}{packs[1]}}}
   - {{name: plain, dims: {dims(stored)}}}
 dtypes:
-  - {{told: {kinds["told"]}, packs: {kinds["read"]}, dst: {kinds["written"]}, plain: f32, accumulate: f32}}
+  - {{hint: {kinds["hint"]}, packs: {kinds["read"]}, dst: {kinds["written"]}, plain: f32, accumulate: f32}}
 semantics:
   ranges: {{b: B, k: K, n: N}}
   steps:

@@ -64,7 +64,7 @@ def test_a_function_of_cells_is_that_of_pytorch_at_the_edges_too(name: str, give
     near(getattr(ok, name)(src, **given), peer(*tensors(src)))
 
 
-# The gradient's function and attributes, the forward one, and whether it may be told from dst.
+# The gradient's function and attributes, the forward one, and whether it may be computed from dst.
 BACKWARD: tuple[tuple[str, dict[str, Any], Torch, bool], ...] = (
     ("abs_backward", {}, torch.abs, False), ("relu_backward", {}, torch.relu, True),
     ("sigmoid_backward", {}, torch.sigmoid, True), ("tanh_backward", {}, torch.tanh, True),

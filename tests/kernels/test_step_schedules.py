@@ -56,7 +56,7 @@ def drawn(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
-def test_letters_of_groups_give_the_same_whichever_axis_lies_together(grouped: ModuleType) -> None:
+def test_letters_of_groups_give_the_same_whichever_axis_is_contiguous(grouped: ModuleType) -> None:
     random = np.random.default_rng(3)
     for n, groups, each, x in ((2, 3, 5, 7), (1, 4, 16, 33), (3, 1, 40, 2), (2, 70, 1, 5), (1, 8, 9, 1), (2, 2, 3, 0)):
         src, bias = drawn(random, n, groups * each, x), drawn(random, groups)
@@ -97,7 +97,7 @@ def test_long_sums_of_lanes_lose_no_more_than_short_ones() -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-def test_blends_are_the_same_whichever_axis_lies_together(isa: str, mode: str) -> None:
+def test_blends_are_the_same_whichever_axis_is_contiguous(isa: str, mode: str) -> None:
     random = np.random.default_rng(7)
     for (n, c, h, w), extents in (((2, 3, 5, 7), (9, 1100)), ((1, 70, 4, 3), (2, 2)), ((1, 2, 1, 1), (3, 40))):
         src = drawn(random, n, c, h, w)

@@ -113,7 +113,7 @@ def test_the_gradient_of_a_stretched_input_has_its_shape_and_is_what_autograd_sa
                 np.testing.assert_allclose(cells, grad, rtol=2e-4, atol=2e-4)
 
 
-def test_every_derived_gradient_of_the_examples_that_broadcasts_is_held_against_autograd() -> None:
+def test_every_derived_gradient_of_the_examples_that_broadcasts_agrees_with_autograd() -> None:
     assert set(NAMES) == cases().keys()
 
 

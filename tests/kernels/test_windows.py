@@ -133,7 +133,7 @@ def test_a_convolution_with_its_activation_holds_no_more_than_a_piece_of_its_sum
         assert (found[0] == np.maximum(rulings.compute(call), 0)).all()
 
 
-def test_an_engine_that_does_not_compile_is_told_once(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_compile_is_reported_once(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     _ = made[1].windows0
     engines = sys.modules[f"{made[1].__name__}._contraction_engines"]
     errors = sys.modules[f"{made[1].__name__}._errors"]

@@ -329,7 +329,7 @@ def test_unaligned_arrays_are_copied():
     assert copy.flags.aligned
 
 
-def test_overlap_is_told_exactly():
+def test_overlap_is_found_exactly():
     memory = np.zeros((4, 6), np.float32)
     assert _arrays.share_memory(memory, memory[2:, 3:])
     assert not _arrays.share_memory(memory[:2], memory[2:])

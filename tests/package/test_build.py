@@ -192,7 +192,7 @@ def test_eight_threads_get_one_library_and_one_build(unit, cache, monkeypatch):
     assert len(set(map(id, libraries))) == 1
 
 
-def test_many_units_are_built_with_their_progress_told(tmp_path):
+def test_many_units_are_built_and_their_progress_is_shown(tmp_path):
     units = [make_unit(tmp_path / str(n), factor=n, name=f"demo{n}") for n in range(3)]
     progress = []
     paths = _build.build(units, lambda *step: progress.append(step))

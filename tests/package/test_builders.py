@@ -21,7 +21,7 @@ from support.units import PACKAGES, entries, make_unit
 
 pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("cache")]
 
-# A process that loads the unit below `folder`, told first how patient to be.
+# A process that loads the unit below `folder`, which first reads how long to wait.
 LOADING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background ignores it

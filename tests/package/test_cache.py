@@ -61,13 +61,13 @@ def test_a_cache_of_someone_else_is_refused(unit, cache, monkeypatch):
         _load.load(unit)
 
 
-def test_a_cache_that_cannot_be_made_is_told(unit, cache):
+def test_a_cache_that_cannot_be_made_is_an_error_that_names_it(unit, cache):
     cache.write_text("a file")
     with pytest.raises(ok.BuildError, match="cannot be made"):
         _load.load(unit)
 
 
-def test_why_a_library_does_not_load_is_told(unit, cache, monkeypatch):
+def test_the_error_says_why_a_library_does_not_load(unit, cache, monkeypatch):
     compile_ = _build._Building.compile
 
     def compile_rubbish(building, target, work, submit):
@@ -99,7 +99,7 @@ def aged(path, days):
     os.utime(path, (past, past))
 
 
-def test_what_nobody_has_used_for_long_goes_when_something_is_built(tmp_path, cache):
+def test_what_nobody_has_used_for_long_is_removed_when_something_is_built(tmp_path, cache):
     old, used, young = (_build.build([make_unit(tmp_path / str(n), factor=n)])[0].parent for n in (2, 3, 4))
     strange = cache / "somebody's notes"
     strange.mkdir()

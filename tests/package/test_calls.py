@@ -190,7 +190,7 @@ def test_what_equals_an_integer_is_refused_after_a_legal_call_with_it(wrong: Any
             ok.conv_transpose(SRC, WEIGHTS, groups=wrong, **legal)
 
 
-def test_arrays_of_the_same_bytes_are_told_apart() -> None:
+def test_arrays_of_the_same_bytes_are_distinguished() -> None:
     ones = np.array([1, 1])
     expected = call(strides=[1, 1])
     for _ in range(2):
@@ -346,7 +346,7 @@ def test_results_of_mutated_calls_that_are_legal_are_right() -> None:
     assert checked > 150
 
 
-# What is told.
+# Messages.
 
 
 def test_a_call_of_a_deprecated_operation_warns_the_caller_and_works(tmp_path: Path):

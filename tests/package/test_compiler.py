@@ -1,4 +1,4 @@
-"""The C compiler: which one is asked, which flags it gets, and what is said of one that is missing or unfit."""
+"""The C compiler: which one is asked, which flags it gets, and the error for one that is missing or unfit."""
 
 import dataclasses
 import os
@@ -176,7 +176,7 @@ def test_a_missing_cc_is_named(unit, monkeypatch):
         _load.load(unit)
 
 
-def test_a_compiler_that_does_not_work_is_told(unit, monkeypatch, tmp_path):
+def test_a_compiler_that_does_not_work_is_named_in_the_error(unit, monkeypatch, tmp_path):
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho licence expired\nexit 3\n")
     compiler.chmod(0o755)
@@ -208,7 +208,7 @@ def test_one_broken_unit_does_not_keep_the_others_from_being_built(tmp_path, cac
     assert [name.split("-")[0] for name in entries(cache)] == ["good"]
 
 
-def test_a_cc_that_is_no_command_is_told(unit, monkeypatch):
+def test_a_cc_that_is_no_command_is_named_in_the_error(unit, monkeypatch):
     monkeypatch.setenv("CC", "gcc 'x" + "y" * 9999)
     with pytest.raises(ok.BuildError, match=r"CC is .*\.\.\.., which is not a command: No closing quotation") as caught:
         _load.load(unit)

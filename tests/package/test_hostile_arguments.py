@@ -121,7 +121,7 @@ def test_messages_are_bounded_whatever_was_given(argument: str, name: str) -> No
     assert refusal(**{argument: LONG[name]}).argument == argument
 
 
-def test_the_nearest_value_is_told_in_bounded_words() -> None:
+def test_the_nearest_value_is_named_in_bounded_length() -> None:
     stated = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
     with pytest.raises(ok.SpecError) as caught:
         ok.convolution_backward_data(SRC, WEIGHTS, np.zeros(10**6, np.int32), **stated)
@@ -130,7 +130,7 @@ def test_the_nearest_value_is_told_in_bounded_words() -> None:
     assert len(str(caught.value)) < LONGEST
 
 
-def test_an_unknown_name_is_told_in_bounded_words() -> None:
+def test_an_unknown_name_is_reported_in_bounded_length() -> None:
     with pytest.raises(ValueError, match="there is no operation") as unknown:
         ok.explain("x" * 3_000_000)
     assert len(str(unknown.value)) < LONGEST

@@ -1,4 +1,4 @@
-"""When a call is compiled with its sizes as constants: who waits, who does not, and what is told of it."""
+"""When a call is compiled with its sizes as constants: who waits, who does not, and what is reported."""
 
 from __future__ import annotations
 

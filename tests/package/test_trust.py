@@ -120,7 +120,7 @@ def test_an_entry_that_its_owner_keeps_from_being_deleted_makes_room(
 
 @pytest.mark.parametrize("name", [".lock", ".log"])
 @pytest.mark.parametrize("what", ["link", "pipe", "folder", "dangling"])
-def test_what_lies_in_the_way_of_a_lock_or_a_log_is_neither_written_nor_waited_for(
+def test_a_file_in_the_place_of_a_lock_or_a_log_is_neither_written_nor_waited_for(
     tmp_path: Path, cache: Path, name: str, what: str
 ) -> None:
     good = make_unit(tmp_path / "c")

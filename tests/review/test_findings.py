@@ -218,7 +218,7 @@ def test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_
         assert back.severity == {"error": "notice"}.get(severity, severity)
 
 
-def test_a_deprecated_operation_goes_on_and_is_told_of_in_pages_and_python_only():
+def test_a_deprecated_operation_still_runs_and_only_pages_and_python_mention_it():
     deprecated = after(("revision: 1\n", "revision: 1\ndeprecated: use Convolution\n"))
     added = reviewing.reviewed(SPECS, deprecated)
     assert ids(added) == ["op-deprecation-added"]
@@ -229,7 +229,7 @@ def test_a_deprecated_operation_goes_on_and_is_told_of_in_pages_and_python_only(
     assert ids(reviewing.reviewed(deprecated, other)) == ["op-deprecation-changed"]
 
 
-def test_a_c_declaration_that_changes_under_its_name_is_told_once():
+def test_a_c_declaration_that_changes_under_its_name_is_one_finding():
     edit = [("batch: N, in", "samples: {symbol: N, min: 0, typical: 4, summary: samples}, in")]
     assert "symbol-declaration-changed" not in ids(reviewing.reviewed(SPECS, after(*edit)))  # a comment of C
     swapped = reviewing.reviewed(SPECS, after(("{batch: N, in_channels: IC", "{in_channels: IC, batch: N")))
@@ -354,7 +354,7 @@ def test_what_two_operations_claim_of_one_another_comes_and_goes_in_both():
         (("Every row", "Each row"), None),
     ],
 )
-def test_programs_in_c_are_told_whether_to_change_or_to_compile_again(edit, rule):
+def test_a_finding_says_whether_c_programs_must_change_or_be_recompiled(edit, rule):
     texts = {f"{reviewing.FOLDER}/scale.yaml": OTHERS["scale.yaml"]}
     before, after = edit
     changed = OTHERS["scale.yaml"].replace(before, after)

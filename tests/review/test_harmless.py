@@ -22,17 +22,17 @@ from opwright.review.rules import RULES
 from support import (
     formula_edits,
     generated,
+    harmless_breaks,
     pairs,
     random_steps,
     reviewing,
     spots,
     step_edits,
     structure_edits,
-    told_apart,
 )
+from support.harmless_breaks import broken, broken_steps
 from support.random_specs import accepted, texts_of
 from support.spec_packages import quick_compiler
-from support.told_apart import broken, broken_steps
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
@@ -112,7 +112,7 @@ def test_kernels_agree_on_edits_that_are_called_harmless(part: int, kind: str, t
     with reviewing.remembered(), quick_compiler(tmp_path):
         found = called_harmless(random.Random(part), kind)
         for edits, base, head, sides in itertools.islice(found, EXECUTED):
-            wrong += [(edits, found) for found in told_apart.kernels_apart(sides, (base.pages, head.pages), 4)]
+            wrong += [(edits, found) for found in harmless_breaks.different_kernels(sides, (base.pages, head.pages), 4)]
     assert wrong == []
 
 
@@ -124,9 +124,9 @@ def called_harmless(chance: random.Random, kind: str) -> Iterator[tuple[str, Lib
         base = load_texts(texts := chance.choice(sets))
         for edits, after in makes.edits(texts, BATCH, chance):
             head = loaded(after)
-            for sides, own in told_apart.harmless(base, head) if head else ():
+            for sides, own in harmless_breaks.harmless(base, head) if head else ():
                 reach = any(RULES[edit.rule].kernel != "none" for edit in own)
-                if head and reach and not told_apart.doubted(sides, own):
+                if head and reach and not harmless_breaks.doubted(sides, own):
                     yield edits, base, head, sides
 
 

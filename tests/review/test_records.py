@@ -1,4 +1,4 @@
-"""The lock, the waivers and the severities: what a branch changes in them is told, and excuses nothing in that branch."""
+"""The lock, the waivers and the severities: what a branch changes in them is reported, and excuses nothing in that branch."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_entry_of_the_lock_that_is_rewritten_without_its_operation_is_an_erro
     assert errors(reviewing.reviewed(SPECS, SPECS, old_lock=wrong, lock=LOCK)) == ["lock-entry-changed"]
 
 
-def test_a_changed_meaning_whose_hash_is_rewritten_in_the_lock_is_told_once():
+def test_a_changed_meaning_whose_hash_is_rewritten_in_the_lock_is_one_finding():
     lock = locked(load_texts(MEANING), Lock())
     found = reviewing.reviewed(SPECS, MEANING, old_lock=LOCK, lock=lock)
     assert ids(found) == ["op-revision-kept", "semantics-edge-changed"]

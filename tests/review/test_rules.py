@@ -33,11 +33,11 @@ PLACES = {
     "gelu": ("gelu.yaml", ""),
 }
 PROSE = re.compile(r"\s*(- )?(id|page|library|ruling|why|summary|reason|say|revision): ")
-TOOLS = "test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them"
+TOOLS = "test_changed_templates_and_a_changed_generator_are_reported_between_commits"
 LOCK = "test_every_change_of_the_lock_is_a_finding_of_its_own"
 WAIVERS = "test_every_change_of_waivers_and_severities_is_a_finding_of_its_own"
 CLAIMED = "test_what_two_operations_claim_of_one_another_comes_and_goes_in_both"
-C_CALLS = "test_programs_in_c_are_told_whether_to_change_or_to_compile_again"
+C_CALLS = "test_a_finding_says_whether_c_programs_must_change_or_be_recompiled"
 SPLITS = "test_a_way_to_split_that_an_edit_takes_gives_or_changes_is_a_finding_of_its_own"
 # Rules that no edit of one file can fire, why, and the test that holds each.
 ELSEWHERE = {
@@ -47,7 +47,7 @@ ELSEWHERE = {
     "op-revision-unlocked": ("about the lock", "test_a_new_revision_is_asked_to_be_locked_where_there_is_a_lock"),
     "symbol-declaration-changed": (
         "what follows from an edit in C",
-        "test_a_c_declaration_that_changes_under_its_name_is_told_once",
+        "test_a_c_declaration_that_changes_under_its_name_is_one_finding",
     ),
     **{f"lock-entry-{change}": ("about the lock", LOCK) for change in ("added", "removed", "changed")},
     **{f"lock-hash-{change}": ("about the lock", LOCK) for change in ("raised", "lowered")},
@@ -169,7 +169,7 @@ def sides(row: Row) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def found(row: Row, *, back: bool = False) -> list[str]:
-    """The rules of the edits, in order; that a meaning changed under its revision is said where a row asks."""
+    """The rules of the edits, in order; a meaning that changed under its revision is reported where a row asks."""
     before, after = sides(row)[:: -1 if back else 1]
     rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area not in ("lint", "split", "c")]
     return [rule for rule in rules if rule != "op-revision-kept" or rule in row.fires]
@@ -195,7 +195,7 @@ def test_every_rule_has_an_edit_that_fires_it_and_one_near_by_that_does_not():
     assert {rule for row in rows() for rule in row.fires} <= RULES.keys()
 
 
-def test_a_rule_that_no_edit_can_fire_is_held_by_a_test_of_its_name():
+def test_a_rule_that_no_edit_can_fire_has_a_test_of_its_name():
     trees = [ast.parse((HERE / name).read_text(encoding="utf-8")) for name in HOLDING]
     tests = {node.name: ast.unparse(node) for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
     for rule, (why, test) in ELSEWHERE.items():
@@ -203,7 +203,7 @@ def test_a_rule_that_no_edit_can_fire_is_held_by_a_test_of_its_name():
         assert f"'{rule}'" in tests[test]
 
 
-def test_no_rule_fires_where_nothing_is_said_otherwise():
+def test_no_rule_fires_where_nothing_changed():
     texts = reviewing.specs()
     spaced = {name: "# a comment\n\n" + text.replace("\n\n", "\n\n\n") for name, text in texts.items()}
     again = {name: mutants.written(mutants.plain(text)) for name, text in texts.items()}

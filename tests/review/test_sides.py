@@ -146,7 +146,7 @@ def test_every_file_that_makes_outputs_is_one_that_a_review_looks_at(part: str):
     assert {Path(file).suffix for file in seen} <= {*TEMPLATE_SUFFIXES, ".py", ".j2"}
 
 
-def test_changed_templates_and_a_changed_generator_are_told_where_commits_keep_them(tmp_path: Path):
+def test_changed_templates_and_a_changed_generator_are_reported_between_commits(tmp_path: Path):
     here = checkout.copy(tmp_path)
 
     def rules_of(*sides: str) -> dict[str, str]:

@@ -156,7 +156,7 @@ def test_a_witness_is_found_where_few_calls_differ_and_makes_the_finding_breakin
 
 
 @pytest.mark.usefixtures("unproven")
-def test_a_call_that_gives_other_values_is_told_with_the_first_of_them():
+def test_a_call_that_gives_other_values_is_shown_with_the_first_of_them():
     semantics = {name: re.sub(r"^normal_form: .*\n", "", text, flags=re.MULTILINE) for name, text in base().items()}
     doubled = reviewing.edited(semantics, "conv_transpose.yaml", ("+= src[n", "+= 2 * src[n"))
     review = witnessed(find(), reviewing.reviewed(semantics, doubled), run=False)

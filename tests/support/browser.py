@@ -53,22 +53,24 @@ def measured_all(shown: Sequence[tuple[str, int]], script: str) -> list[Any]:
     """What a script says of each of several pages and widths; one browser shows all of them."""
     pages = json.dumps([{"page": page, "width": width} for page, width in shown]).replace("<", "\\u003c")
     # a frame's handler stands before its page loads: one that a frame in the markup gets later may miss the event
-    harness = f"""<!doctype html><body><pre id="said"></pre><script>
-    const pages = {pages}, said = [];
+    harness = f"""<!doctype html><body><pre id="results"></pre><script>
+    const pages = {pages}, results = [];
     let left = pages.length;
     pages.forEach((one, at) => {{
       const shown = document.createElement("iframe");
       shown.style = `border:0;width:${{one.width}}px;height:800px`;
       shown.onload = () => {{
         const frame = shown.contentDocument;
-        said[at] = (() => {{ {script} }})();
+        results[at] = (() => {{ {script} }})();
         left -= 1;
-        if (!left) document.getElementById("said").textContent = JSON.stringify(said);
+        if (!left) document.getElementById("results").textContent = JSON.stringify(results);
       }};
       shown.srcdoc = one.page;
       document.body.append(shown);
     }});</script>"""
-    said = re.search(r'<pre id="said">(.*?)</pre>', _run(harness, "--dump-dom", "--window-size=1200,900"), re.DOTALL)
-    assert said is not None
-    found: list[Any] = json.loads(html.unescape(said[1]))
+    results = re.search(
+        r'<pre id="results">(.*?)</pre>', _run(harness, "--dump-dom", "--window-size=1200,900"), re.DOTALL
+    )
+    assert results is not None
+    found: list[Any] = json.loads(html.unescape(results[1]))
     return found

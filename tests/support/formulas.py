@@ -1,4 +1,4 @@
-"""What the operations of tests/data/formulas compute, said once more in NumPy, from their names alone.
+"""What the operations of tests/data/formulas compute, written once more in NumPy, from their names alone.
 
 Each function takes the inputs of a call, widened to float64, and its attributes with their defaults; it gives the
 outputs. Nothing here reads a spec.

@@ -116,7 +116,7 @@ def sample(worst: list[int], random: np.random.Generator) -> Array:
 
 def arguments(worst: list[int], random: np.random.Generator) -> Array:
     """Every exponent with edges and random mantissas, both sides of where functions reduce or change, plain numbers, and
-    the `worst`, told by their bits."""
+    the `worst`, identified by their bits."""
     root = 0x3504F3  # the mantissa of sqrt(2)
     edges = [*range(4), *range(root - 2, root + 3), *range(2**22 - 2, 2**22 + 3), *range(2**23 - 4, 2**23)]
     mantissas = np.concatenate([np.tile(edges, (512, 1)), random.integers(0, 2**23, (512, 64))], 1)

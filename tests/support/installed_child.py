@@ -1,6 +1,6 @@
 """Run in an environment without a compiler: an installed package agrees with the interpreter of its specs.
 
-Arguments: the package's name, the folder of its specs, the calls of each operation and instruction set. What is said
+Arguments: the package's name, the folder of its specs, the calls of each operation and instruction set. What is printed
 ends with the time of the import and of the first call, in seconds of CPU.
 """
 

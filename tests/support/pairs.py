@@ -143,11 +143,11 @@ def _gone(library: Data, chance: random.Random) -> Data:
     gone = chance.choice(operations(library))
     op = library[gone]["op"]
 
-    def kept(data: Data) -> Data:
+    def kept_of(data: Data) -> Data:
         ties = [tie for tie in data.get("relations", ()) if op not in tie.values()]
         return {**data, "relations": ties} if ties != data.get("relations", []) else data
 
-    return {file: kept(data) for file, data in library.items() if file != gone}
+    return {file: kept_of(data) for file, data in library.items() if file != gone}
 
 
 def _come(library: Data, chance: random.Random) -> Data:

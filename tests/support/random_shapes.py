@@ -187,7 +187,7 @@ def stated(made: StepDraft) -> None:
     """An output whose shape a list says, and with it an extent that no input has."""
     d = made.d
     symbol, name = d.take(SYMBOLS), d.take(NAMES)
-    d.dims["told"] = {"symbol": symbol}
+    d.dims["hint"] = {"symbol": symbol}
     letter = Letter(d.letter(), symbol)
     whole = [x for x in made.letters if x.kind == "one" and x.extent in made.symbols()]
     letters = d.shuffled([letter, *whole[:1]])

@@ -138,9 +138,9 @@ def _input(d: Draft, letters: dict[str, str], optional: bool) -> tuple[dict[str,
 def _tell(d: Draft, letters: dict[str, str], inputs: list[dict[str, Any]]) -> None:
     """Lets the first tensor tell every size that nobody else tells."""
     known = {extent for tensor in inputs if not tensor.get("optional") for extent in tensor["dims"].values()}
-    untold = [dim["symbol"] for dim in d.dims.values() if dim["symbol"] not in known | d.shape.keys()]
-    if untold:
-        inputs.insert(0, {"name": d.take(NAMES), "dims": {f"T{number}": size for number, size in enumerate(untold)}})
+    unstated = [dim["symbol"] for dim in d.dims.values() if dim["symbol"] not in known | d.shape.keys()]
+    if unstated:
+        inputs.insert(0, {"name": d.take(NAMES), "dims": {f"T{number}": size for number, size in enumerate(unstated)}})
 
 
 def _value(d: Draft, reads: list[str], depth: int = 0) -> str:

@@ -174,7 +174,7 @@ class Draft:
         return {key: value for key, value in spec.items() if value not in ({}, [])}
 
     def relation(self, inputs: list[dict[str, Any]], output: dict[str, Any]) -> dict[str, Any]:
-        """A tie of the operation to itself, which is well said, if not true."""
+        """A relation of the operation to itself, which is well formed, if not true."""
         data = [tensor["name"] for tensor in inputs if "shape_of" not in tensor]
         relation = {"with": {name: name for name in [*data, output["name"]]}}
         kind = self.one(["equals", "adjoint", "gradient"])

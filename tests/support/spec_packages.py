@@ -18,7 +18,7 @@ from opwright.oracle import interpret
 
 from .spec_calls import Caller, Drawn, Rng
 
-# A compiler that takes the least time: what is told here is whether values are right.
+# A compiler that takes the least time: what is tested here is whether values are right.
 QUICK = """#!/bin/sh
 for word do
   shift

@@ -37,12 +37,12 @@ class StepCall:
     validation: StepValidation
 
     def __str__(self) -> str:
-        return f"{[_told(array) for array in self.inputs]} {self.attributes} {self.validation.violations}"
+        return f"{[_described(array) for array in self.inputs]} {self.attributes} {self.validation.violations}"
 
 
-def _told(array: Any) -> Any:
+def _described(array: Any) -> Any:
     if isinstance(array, list):
-        return list(map(_told, array))
+        return list(map(_described, array))
     return None if array is None else f"{array.dtype}{list(array.shape)} strides {list(array.strides)}"
 
 

@@ -97,7 +97,7 @@ def test_every_way_to_read_a_mapping_is_noticed(library: Library, use: Callable[
     assert path in read
 
 
-def test_a_stand_in_of_a_field_that_is_replaced_has_told_of_all_others(library: Library):
+def test_a_stand_in_of_a_replaced_field_has_recorded_all_others(library: Library):
     standin, read = recording.record(library.op("Convolution"))
     replaced = dataclasses.replace(standin.attribute("strides"), min=2)
     assert replaced.min == 2

@@ -37,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return code, *capsys.readouterr()
 
 
-def test_a_line_is_told_by_the_names_in_it(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
+def test_a_line_is_traced_by_the_names_in_it(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
     line = line_of(texts, KERNELS, "const int64_t k_h_step = S_h / ")
     code, out, _ = run(capsys, f"{PACKAGE / KERNELS}:{line}", "--json")
     found = json.loads(out)
@@ -67,14 +67,14 @@ def test_a_line_is_told_by_the_names_in_it(capsys: pytest.CaptureFixture[str], t
         ("dst[dst_at + dst_w] = sums", "semantics.finish"),
     ],
 )
-def test_a_statement_is_told_by_the_field_that_it_was_made_from(
+def test_a_statement_is_traced_to_the_field_that_it_was_made_from(
     capsys: pytest.CaptureFixture[str], texts: dict[str, str], text: str, field: str
 ):
     found = json.loads(run(capsys, f"{PACKAGE / KERNELS}:{line_of(texts, KERNELS, text)}", "--json")[1])
     assert f"ConvTranspose.{field}" in [part["name"] for part in found["spec"] if part["because"] == "its statement"]
 
 
-def test_a_rule_of_a_module_is_told_by_its_constraint(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
+def test_a_rule_of_a_module_is_traced_to_its_constraint(capsys: pytest.CaptureFixture[str], texts: dict[str, str]):
     line = line_of(texts, "_conv_transpose.py", "in_channels must be divisible by groups")
     found = json.loads(run(capsys, f"_conv_transpose.py:{line}", "--json")[1])
     assert [(part["file"], part["name"]) for part in found["templates"]][-1] == (
@@ -89,7 +89,7 @@ def test_a_rule_of_a_module_is_told_by_its_constraint(capsys: pytest.CaptureFixt
     }
 
 
-def test_a_file_is_told_by_all_that_was_read_for_it(
+def test_a_file_is_identified_by_all_that_was_read_for_it(
     capsys: pytest.CaptureFixture[str], reads: dict[str, set[str]], library: Library
 ):
     code, out, _ = run(capsys, KERNELS, "--json")
@@ -105,13 +105,13 @@ def test_a_file_is_told_by_all_that_was_read_for_it(
 @pytest.mark.parametrize(
     "path", ["PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
 )
-def test_files_that_no_operation_owns_are_told_too(capsys: pytest.CaptureFixture[str], path: str):
+def test_files_that_no_operation_owns_are_listed_too(capsys: pytest.CaptureFixture[str], path: str):
     code, out, errors = run(capsys, PACKAGE / path)
     assert (code, errors) == (0, "")
     assert out.splitlines()[0] == path
 
 
-def test_the_manifest_is_told_by_all_that_makes_a_package(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_the_manifest_is_identified_by_all_that_makes_a_package(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     (tmp_path / "spec").mkdir()
     shutil.copy(ROOT / "tests" / "data" / "steps" / "add.yaml", tmp_path / "spec")
     code, out, _ = run(capsys, "MANIFEST.json", "--spec", tmp_path / "spec", "--output", tmp_path / "package", "--json")
@@ -120,7 +120,7 @@ def test_the_manifest_is_told_by_all_that_makes_a_package(capsys: pytest.Capture
     assert {part["name"] for part in found["spec"]} >= {"Add.inputs.src_0.name", "Add.revision"}
 
 
-def test_a_file_of_steps_is_told_by_the_functions_that_were_asked_for_it(capsys: pytest.CaptureFixture[str]):
+def test_a_file_of_steps_is_identified_by_the_functions_that_it_needs(capsys: pytest.CaptureFixture[str]):
     code, out, _ = run(capsys, PACKAGE / "c" / "relu_bf16.c", "--json")
     assert code == 0
     functions = {part["name"] for part in json.loads(out)["generator"]}
@@ -144,7 +144,7 @@ def test_what_is_not_generated_is_refused_with_the_nearest(capsys: pytest.Captur
     assert errors.startswith(f"opwright why: {message}")
 
 
-def test_a_file_that_was_edited_or_is_stale_is_told_as_it_should_be_and_exits_2(
+def test_a_file_that_was_edited_or_is_stale_is_explained_as_it_should_be_and_exits_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     package = tmp_path / "package"
@@ -228,7 +228,7 @@ def test_outside_a_repository_it_says_so(tmp_path: Path):
     assert answer_of(folder, "py.typed")["history"] is False
 
 
-# What is told of a line is what moves it.
+# What `why` names for a line is what changes it.
 
 
 EXAMPLE = re.compile(r"opwright why generated/opwright_kernels/(\S+):(\d+)")
@@ -277,7 +277,7 @@ def sampled_lines(texts: dict[str, str], count: int) -> list[tuple[str, int]]:
 LINES = 40 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 2
 
 
-def test_the_fields_that_are_told_of_a_line_and_no_other_that_it_names_move_it(
+def test_the_fields_that_why_names_for_a_line_and_no_others_change_it(
     project: Project, library: Library, texts: dict[str, str]
 ):
     env = render.environment(project.templates)

@@ -264,7 +264,7 @@ def plan(op: Op) -> tuple[Step, ...]:
         step, learned = _bind(tensor, known, all_sizes, tensor in stated_outputs, waiting.keys() - known)
         for symbol in learned & lets.keys():
             message = f"'{tensor.name}' already determines '{symbol}'; make the formula in shape a constraint"
-            raise SpecInvalid([Problem(lets[symbol].at, "size-told-twice", message)])
+            raise SpecInvalid([Problem(lets[symbol].at, "size-stated-twice", message)])
         steps.append(step)
         known |= learned
         for symbol, axes in waiting.items():

@@ -217,7 +217,7 @@ class Carried(Code):
 class For(Code):
     """A loop of a letter over [begin, end): by one, or by a step, which may update a second letter.
 
-    `unroll` is how many iterations a compiler is told to do at once; 0 leaves that to it.
+    `unroll` is how many iterations a compiler is asked to do at once; 0 leaves that to it.
     """
 
     letter: str

@@ -43,12 +43,12 @@ class Verdict:
             return f"not checked: {self.witness}"
         if self.ulp == 0 and self.right:
             return f"{self.witness}: equal"
-        judged = (
+        verdict = (
             "all within the rounding error of their sums"
             if self.right
             else "WRONG: more than the rounding error of their sums"
         )
-        return f"{self.witness}: largest difference {self.ulp} ulp, {judged}"
+        return f"{self.witness}: largest difference {self.ulp} ulp, {verdict}"
 
 
 def check(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int, result: Any) -> Verdict:

@@ -51,7 +51,7 @@ def with_cells(op: Op, make: Callable[[Op], Op], name: str, rows: Sequence[Mappi
 
 
 def reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
-    """The items in the order of the new side; items that cannot be told apart move with their owner."""
+    """The items in the order of the new side; items that cannot be distinguished move with their owner."""
     now = reorder(get(op, path), order)
     result: Op = put(op, path, now if exact(now) == exact(whole) else whole)
     return result

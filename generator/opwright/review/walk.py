@@ -373,8 +373,8 @@ class Walk:
 
 def _cases_of(step: Step, *sides: Mapping[str | None, set[str]]) -> Step:
     """A step with only the cases of words that both sides have."""
-    kept = {word: case for word, case in step.cases.items() if all(word in side.get(step.by, ()) for side in sides)}
-    return dataclasses.replace(step, cases=kept)
+    cases = {word: case for word, case in step.cases.items() if all(word in side.get(step.by, ()) for side in sides)}
+    return dataclasses.replace(step, cases=cases)
 
 
 def fields_of(node: Node) -> Iterator[str]:

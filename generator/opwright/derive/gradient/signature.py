@@ -285,7 +285,7 @@ def _assignment(target: Read, op: str, value: Expr) -> Assignment:
 
 def _stated_symbol(symbol: str) -> str:
     """The name of an extent's value for a word of an attribute."""
-    return f"{symbol}told"
+    return f"{symbol}stated"
 
 
 def _solvable(tree: Expr) -> bool:

@@ -49,13 +49,13 @@ def doubted(sides: Sides, own: Sequence[Edit]) -> bool:
 def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]:
     """For each operation of which every edit is called harmless, a call that breaks, if one is found."""
     for sides, own in harmless(base, head):
-        found = _apart(sides, own, seed, calls)
+        found = _search(sides, own, seed, calls)
         if found.call and not doubted(sides, own):
             assert sides.head is not None
             yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {found.call} {found.kind}"
 
 
-def _apart(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
+def _search(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
     """A call near what the edits speak of, or else one anywhere, its tensors without names."""
     anywhere = Edit("input-order-changed", "", "", text_of(sides.base), text_of(sides.head), None, None, lambda op: op)
     with mock.patch.object(sample, "SEED", seed):
@@ -63,7 +63,7 @@ def _apart(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
         return found if found.call else search(sides, [anywhere], (BREAKS,), calls)
 
 
-SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 0.3, -1.7, 8.0, 100.0, -2000.0, 70000.0, 0.001)
+EDGES = (0.0, -0.0, np.inf, -np.inf, np.nan, 0.3, -1.7, 8.0, 100.0, -2000.0, 70000.0, 0.001)
 
 
 def broken_steps(base: Library, head: Library, rng: np.random.Generator, calls: int) -> Iterator[str]:
@@ -79,7 +79,7 @@ def broken_steps(base: Library, head: Library, rng: np.random.Generator, calls: 
 
 def _first_difference(base: Op, head: Op, rng: np.random.Generator, calls: int) -> str | None:
     for number, call in enumerate(StepCaller(base, rng).legal(calls)):
-        inputs = [_special(array, rng) for array in call.inputs] if number % 2 else list(call.inputs)
+        inputs = [_with_edges(array, rng) for array in call.inputs] if number % 2 else list(call.inputs)
         was, now = (validate_steps(op, inputs, call.attributes) for op in (base, head))
         if not now.accepted:
             return f"refused by {now.violations}: {call}"
@@ -96,18 +96,18 @@ def _first_difference(base: Op, head: Op, rng: np.random.Generator, calls: int) 
     return None
 
 
-def _special(array: Any, rng: np.random.Generator) -> Any:
+def _with_edges(array: Any, rng: np.random.Generator) -> Any:
     """Some cells are what formulas treat in a way of their own."""
     if isinstance(array, list):
-        return [_special(part, rng) for part in array]
+        return [_with_edges(part, rng) for part in array]
     if array is None or array.dtype.kind in "iub" or array.dtype.itemsize == 1:
         return array
     with np.errstate(over="ignore"):
-        values = np.asarray(SPECIAL)[rng.integers(len(SPECIAL), size=array.shape)].astype(array.dtype)
+        values = np.asarray(EDGES)[rng.integers(len(EDGES), size=array.shape)].astype(array.dtype)
     return np.where(rng.random(array.shape) < 0.25, values, array).astype(array.dtype)
 
 
-def kernels_apart(sides: Sides, pages: tuple[Mapping[str, Page], Mapping[str, Page]], count: int) -> list[str]:
+def different_kernels(sides: Sides, pages: tuple[Mapping[str, Page], Mapping[str, Page]], count: int) -> list[str]:
     """What the packages of both sides do with legal calls of the base: otherwise than each other, or than their spec."""
     base, head = sides.base, sides.head
     assert base is not None
