@@ -54,6 +54,14 @@ def test_imports_go_only_to_packages_that_come_before():
     assert upward == []
 
 
+def test_the_oracle_shares_only_the_language_with_what_it_judges():
+    def others(own: str) -> set[str]:
+        return {room(module) for path in (GENERATOR / own).rglob("*.py") for _, module in imported(path)} - {own}
+
+    assert others("oracle") == {"base", "language"}
+    assert not any("oracle" in others(judged) for judged in ("language", "derive", "emit", "check"))
+
+
 def circles(imports: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[tuple[str, ...]]:
     """The modules that import themselves by way of others."""
 

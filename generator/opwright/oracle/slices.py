@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.program import Part, Program, program
 from ..language import expr
 from ..language.expr import Expr, Name
-from ..language.model import Op
+from ..language.model import Op, Step
+from .statements import arrays_of, axes_of, letters_of, reads_of, target_of
 from .step_call import Places, StepValidation
 from .validate_steps import validate_steps
 
@@ -85,19 +85,19 @@ def _cut(op: Op, cuts: Sequence[Cut], name: str, given: Any, places: Mapping[str
 
 def _axes(op: Op, call: StepValidation) -> Iterator[tuple[str, int, int]]:
     """The axes that can be cut: their symbol, their position from the last of its axes, and their extent."""
-    found = program(op)
     for dim in op.dims.values():
         value = call.values.get(dim.symbol)
-        if value is not None and not dim.per_axis and _is_separable(op, found, dim.symbol):
+        if value is not None and not dim.per_axis and _is_separable(op, dim.symbol):
             extents = value if isinstance(value, tuple) else (value,)
             yield from ((dim.symbol, len(extents) - at, int(extent)) for at, extent in enumerate(extents) if extent > 1)
 
 
-def _is_separable(op: Op, found: Program, symbol: str) -> bool:
+def _is_separable(op: Op, symbol: str) -> bool:
     """Whether the values along a size are independent of each other."""
-    letters = {name for name, letter in found.letters.items() if letter.extent == Name(symbol)}
-    extents = [axis.extent for array in found.arrays.values() for axis in array.axes]
-    extents += [letter.extent for letter in found.letters.values()]
+    ranges = {letter: extent.tree for letter, extent in op.semantics.ranges.items()}
+    letters = {letter for letter, extent in ranges.items() if extent == Name(symbol)}
+    extents = [extent for array in arrays_of(op) for extent in axes_of(op, array).values()]
+    extents += ranges.values()
     extents += [e.tree for let in op.lets.values() for e in (*let.cases.values(), *([let.value] if let.value else []))]
     extents += [rule.expr.tree for rule in op.constraints if rule.expr]
     if any(symbol in expr.names(tree) for tree in extents if tree != Name(symbol)):
@@ -105,20 +105,23 @@ def _is_separable(op: Op, found: Program, symbol: str) -> bool:
     listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
     stated = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
     concatenated = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
-    return not (listed or stated or concatenated) and all(_alone(found, part, symbol, letters) for part in found.parts)
+    return not (listed or stated or concatenated) and all(
+        _alone(op, step, symbol, letters) for step in op.semantics.steps
+    )
 
 
-def _alone(found: Program, part: Part, symbol: str, letters: set[str]) -> bool:
+def _alone(op: Op, step: Step, symbol: str, letters: set[str]) -> bool:
     """Whether a step has a single letter over a size, writes with it, and reads along the size with it alone."""
-    own = letters & set(part.letters)
-    if len(own) > 1 or not own <= expr.names(part.target):
+    target = target_of(step)
+    own = letters & {letter for made in step.assignments for letter in letters_of(op, step, made)}
+    if len(own) > 1 or not own <= expr.names(target):
         return False
-    for read in (part.target, *part.reads):
-        for axis, index in zip(found.arrays[read.tensor].axes, read.indices, strict=True):
-            along = axis.extent == Name(symbol)
+    for read in (target, *reads_of(step)):
+        for extent, index in zip(axes_of(op, read.tensor).values(), read.indices, strict=True):
+            along = extent == Name(symbol)
             if along != (isinstance(index, Name) and index.id in own) or (not along and expr.names(index) & own):
                 return False
-    outside = [guard.tree for guard in part.where] + [formula.value for formula in part.formulas]
+    outside = [guard.tree for guard in step.where] + [made.value for made in step.assignments]
     return not any((own | {symbol}) & names for tree in outside for names in _loose(tree))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.program import program
 from ..language import expr
 from ..language.expr import Call
 from ..language.model import Op
 from ..memo import memoised
 from .run_steps import compute_steps
+from .statements import reads_of, target_of
 from .step_sample import EXTENTS, SEED, Sample, samples
 from .validate_steps import validate_steps
 
@@ -183,10 +183,10 @@ class _Judge:
 def jumps(op: Op, name: str) -> bool:
     """Whether functions or choices lie between an input and the outputs: perhaps piecewise constant, but not linear."""
     moving = {name}
-    for part in program(op).parts:
-        trees = [formula.value for formula in part.formulas if any(r.tensor in moving for r in formula.reads)]
+    for step in op.semantics.steps:
+        trees = [made.value for made in step.assignments if any(r.tensor in moving for r in expr.reads(made.value))]
         if trees:
-            moving.add(part.target.tensor)
+            moving.add(target_of(step).tensor)
         if any(isinstance(n, Call) and n.function not in ("prod", "number") for t in trees for n in expr.walk(t)):
             return True
     return False
@@ -195,7 +195,7 @@ def jumps(op: Op, name: str) -> bool:
 def sources(op: Op, name: str) -> set[str]:
     """Everything that the elements of an array depend on."""
     found = {name}
-    for part in reversed(program(op).parts):
-        if part.target.tensor in found:
-            found |= {read.tensor for read in part.reads}
+    for step in reversed(op.semantics.steps):
+        if target_of(step).tensor in found:
+            found |= {read.tensor for read in reads_of(step)}
     return found

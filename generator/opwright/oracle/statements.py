@@ -70,6 +70,22 @@ def letters_of(op: Op, step: Step, assignment: Assignment) -> tuple[str, ...]:
     return tuple(letter for letter in op.semantics.ranges if letter in used)
 
 
+def summed_over(op: Op, step: Step) -> tuple[str, ...]:
+    """The letters over which a step accumulates: those of its assignments that its target does not name."""
+    walked = {letter for made in step.assignments for letter in letters_of(op, step, made)}
+    return tuple(letter for letter in op.semantics.ranges if letter in walked - expr.names(target_of(step)))
+
+
+def target_of(step: Step) -> Read:
+    """What a step writes; all its assignments share it."""
+    return step.assignments[0].target
+
+
+def reads_of(step: Step) -> tuple[Read, ...]:
+    """Every element that a step reads, whatever word is chosen."""
+    return tuple(read for made in step.assignments for read in expr.reads(made.value))
+
+
 # Divisors of integers.
 
 

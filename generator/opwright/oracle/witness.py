@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..derive.program import program
 from ..language.evaluate import evaluate
-from ..language.expr import names
 from ..language.model import Op
+from .statements import summed_over
 from .validate_steps import validate_steps
 
 Array = np.ndarray[Any, Any]
@@ -118,7 +117,7 @@ def _depth(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
     values = validate_steps(op, inputs, attributes).values
     extents = {letter: evaluate(extent.tree, values) for letter, extent in op.semantics.ranges.items()}
     counts = {letter: math.prod(each) if isinstance(each, tuple) else each for letter, each in extents.items()}
-    return sum(math.prod(counts[x] for x in part.letters if x not in names(part.target)) for part in program(op).parts)
+    return sum(math.prod(counts[letter] for letter in summed_over(op, step)) for step in op.semantics.steps)
 
 
 def _slack(sizes: Array, terms: int, result: Array) -> Array:
