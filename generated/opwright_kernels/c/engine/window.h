@@ -90,12 +90,10 @@ static int64_t windows_scratch(const opwright_window *w, int64_t workers) {
 
 static void solve_windows(const opwright_window *w, const void *given_left, const void *given_right, sum_cell *out,
                    opwright_finish *finish, const void *context, const opwright_team *team, void *scratch) {
-    const elem *left = copied_operand(&w->left, given_left, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&w->left);
-    const elem *right = copied_operand(&w->right, given_right, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&w->right);
-    sum_cell *const sums = scratch;
-    scratch = (char *)scratch + w->sums_bytes;
+    const copies o = copied_operands(&w->left, &w->right, given_left, given_right, scratch, team);
+    const elem *const left = o.left, *const right = o.right;
+    sum_cell *const sums = o.rest;
+    scratch = (char *)o.rest + w->sums_bytes;
     int64_t products = 1, lines = 1;
     for (int64_t b = 0; b < w->batches; b++)
         products *= w->batch[b];

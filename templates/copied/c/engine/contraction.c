@@ -50,16 +50,6 @@ typedef struct call {
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 
-static void exchange(opwright_contraction *q) {
-    const opwright_contraction old = *q;
-    q->rows = old.columns, q->columns = old.rows;
-    q->left_row = old.right_column, q->left_term = old.right_term;
-    q->right_column = old.left_row, q->right_term = old.left_term;
-    q->out_row = old.out_column, q->out_column = old.out_row;
-    memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
-    memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
-}
-
 // Whether to exchange columns and rows, right and left: lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
@@ -338,14 +328,10 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, team ? team->workers : 1);
-    const elem *left = copied_operand(&contraction->left, given_left, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&contraction->left);
-    const elem *right = copied_operand(&contraction->right, given_right, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&contraction->right);
-    if (exchanges(contraction)) {
-        const elem *other = left;
-        left = right, right = other;
-    }
+    const copies o = copied_operands(&contraction->left, &contraction->right, given_left, given_right, scratch, team);
+    const bool exchanged = exchanges(contraction);
+    const elem *const left = exchanged ? o.right : o.left, *const right = exchanged ? o.left : o.right;
+    scratch = o.rest;
     const sink whole = {out, 0, finish, context};
     call c = {.p = &p, .left = left, .right = right, .out = whole, .copied = scratch};
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)

@@ -53,17 +53,6 @@ static bool exchanges(const opwright_contraction *q) {
     return (q->columns < LANES && q->rows > q->columns) || (q->out_column != 1 && q->out_row == 1 && q->rows >= LANES);
 }
 
-static void exchange(opwright_contraction *q) {
-    const opwright_contraction old = *q;
-    q->rows = old.columns, q->columns = old.rows;
-    q->left_row = old.right_column, q->left_term = old.right_term;
-    q->right_column = old.left_row, q->right_term = old.left_term;
-    q->out_row = old.out_column, q->out_column = old.out_row;
-    q->left_signed = old.right_signed, q->right_signed = old.left_signed;
-    memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
-    memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
-}
-
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
     *p = (plan){.q = *contraction, .products = 1};
     opwright_contraction *q = &p->q;
@@ -368,14 +357,10 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, team ? team->workers : 1);
-    const uint8_t *left = copied_operand(&contraction->left, given_left, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&contraction->left);
-    const uint8_t *right = copied_operand(&contraction->right, given_right, scratch, team);
-    scratch = (char *)scratch + copied_bytes(&contraction->right);
-    if (exchanges(contraction)) {
-        const uint8_t *other = left;
-        left = right, right = other;
-    }
+    const copies o = copied_operands(&contraction->left, &contraction->right, given_left, given_right, scratch, team);
+    const bool exchanged = exchanges(contraction);
+    const uint8_t *const left = exchanged ? o.right : o.left, *const right = exchanged ? o.left : o.right;
+    scratch = o.rest;
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
     call c = {.p = &p, .left = left, .right = right, .out = {out, 0, finish, context}, .packed = scratch};

@@ -8,6 +8,18 @@
 
 static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : 4; }
 
+// The transposed product: columns and rows exchanged, right and left.
+static inline void exchange(opwright_contraction *q) {
+    const opwright_contraction old = *q;
+    q->rows = old.columns, q->columns = old.rows;
+    q->left_row = old.right_column, q->left_term = old.right_term;
+    q->right_column = old.left_row, q->right_term = old.left_term;
+    q->out_row = old.out_column, q->out_column = old.out_row;
+    q->left_signed = old.right_signed, q->right_signed = old.left_signed;
+    memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
+    memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
+}
+
 // The first cells of a product's arrays.
 static inline void product_at(const opwright_contraction *q, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
     *left = *right = *out = 0;

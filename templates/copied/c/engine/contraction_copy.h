@@ -117,4 +117,17 @@ static const copied_elem *copied_operand(const opwright_copied *c, const void *f
     return to;
 }
 
+typedef struct {
+    const copied_elem *left, *right;
+    void *rest; // the scratch behind the copies
+} copies;
+
+// Both operands to read, each in place or as its copy in `scratch`.
+static copies copied_operands(const opwright_copied *left, const opwright_copied *right, const void *given_left,
+                                const void *given_right, void *scratch, const opwright_team *team) {
+    char *const second = (char *)scratch + copied_bytes(left);
+    return (copies){copied_operand(left, given_left, scratch, team), copied_operand(right, given_right, second, team),
+                      second + copied_bytes(right)};
+}
+
 #endif
