@@ -49,6 +49,7 @@ static void elu_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            opwright_fetch(src_row_ + n_, n_ * 2);
             const float same_0_ = (float)alpha;
             float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -49,6 +49,7 @@ static void elu_f32_0_x(void *context_, int64_t part_)
             float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            opwright_fetch(src_row_ + n_, n_ * 4);
             const float same_0_ = (float)alpha;
             float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {

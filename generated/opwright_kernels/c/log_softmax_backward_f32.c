@@ -192,8 +192,10 @@ static void log_softmax_backward_f32_0_a(void *context_, int64_t part_)
                     float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_A_step_, n_, total_, diff_src_room_);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    opwright_fetch(diff_dst_row_ + n_, n_ * 4);
                     float dst_room_[512];
                     const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_fetch(dst_row_ + n_, n_ * 4);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         made_0_[i_] = dst_row_[i_];
@@ -290,8 +292,10 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
                 float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                opwright_fetch(diff_dst_row_ + n_, n_ * 4);
                 float dst_room_[512];
                 const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+                opwright_fetch(dst_row_ + n_, n_ * 4);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = dst_row_[i_];

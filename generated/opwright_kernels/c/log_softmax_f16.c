@@ -150,6 +150,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -185,6 +186,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -220,6 +222,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -255,6 +258,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -382,6 +386,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, C - c);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                opwright_fetch(src_row_ + n_, n_ * 2);
                 const float same_0_ = peak;
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

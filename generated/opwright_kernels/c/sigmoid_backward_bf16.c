@@ -72,8 +72,10 @@ static void sigmoid_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                opwright_fetch(diff_dst_row_ + n_, n_ * 2);
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                opwright_fetch(src_row_ + n_, n_ * 2);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = -opwright_abs_f32(opwright_from_bf16(src_row_[i_]));

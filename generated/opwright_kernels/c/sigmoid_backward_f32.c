@@ -72,8 +72,10 @@ static void sigmoid_backward_f32_0_x(void *context_, int64_t part_)
                 float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                opwright_fetch(diff_dst_row_ + n_, n_ * 4);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                opwright_fetch(src_row_ + n_, n_ * 4);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = -opwright_abs_f32(src_row_[i_]);

@@ -56,7 +56,7 @@ static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, src_A_step_ == 1 && dst_A_step_ == 1 && stats_A_step_ == 1 ? 512 : 512, dst);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -179,6 +179,7 @@ static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part_)
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict base_row_ = base + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - base_row_[i_];
@@ -403,7 +404,7 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = src_C == 1 && dst_C == 1 ? 1073741824 : 512;
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -455,6 +456,7 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                 float *restrict shared_0__row_ = shared_0_ + c;
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                opwright_fetch(src_row_ + n_, n_ * 2);
                 const float same_0_ = base;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;

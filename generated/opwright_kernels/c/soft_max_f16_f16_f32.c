@@ -179,6 +179,7 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
                     const float *restrict base_row_ = base + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - base_row_[i_];
@@ -451,6 +452,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 float *restrict shared_0__row_ = shared_0_ + c;
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                opwright_fetch(src_row_ + n_, n_ * 2);
                 const float same_0_ = base;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - same_0_;

@@ -52,9 +52,11 @@ static void soft_plus_backward_f16_0_x(void *context_, int64_t part_)
             float wide_[512];
             opwright_f16 diff_dst_room_[512];
             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+            opwright_fetch(diff_dst_row_ + n_, n_ * 2);
             const float same_0_ = (float)beta;
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            opwright_fetch(src_row_ + n_, n_ * 2);
             const float same_1_ = -((float)beta);
             float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -48,6 +48,7 @@ static void soft_plus_f16_0_x(void *context_, int64_t part_)
             const float same_0_ = (float)beta;
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+            opwright_fetch(src_row_ + n_, n_ * 2);
             float made_0_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 made_0_[i_] = -opwright_abs_f32(same_0_ * opwright_from_f16(src_row_[i_]));

@@ -34,7 +34,7 @@ from .nodes import (
     Name,
     Stmt,
 )
-from .step_elements import ROOM, Elements
+from .step_elements import ROOM, Elements, product
 from .step_values import Values
 
 SUMS = 32  # accumulators of a reduction along a row
@@ -121,6 +121,7 @@ class Row:
             loops: list[Stmt] = []
         elif operator == "set" and dtype == "f32" and isinstance(value, expr.Call) and self.inside.of_rows(value):
             loops = [loop(value.arguments[0]), _made_of_row(value, row)]
+            self.elements.steps.append(ZERO)
         else:
             loops = self.powers(loop) or [loop(value)]
         return (*self.before, *loops, *self.after)
@@ -273,6 +274,9 @@ class Row:
         elements.steps.append(step)
         row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
+        if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
+            bytes_ = product(N, nodes.integer(DTYPES[dtype].size))
+            self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(name), N), bytes_))))
         return name
 
     def _wrapped(self, read: Read, room: str) -> Expr | None:
