@@ -127,3 +127,20 @@ def places(cells: int, wanted: int, how: str, mode: str) -> np.ndarray:
         share = middle - low if tap else 1 - (middle - low)
         np.add.at(weights, (at, np.clip(low.astype(int) + tap, 0, cells - 1)), share)
     return weights
+
+
+@pytest.mark.parametrize("length", [1, 31, 64, 129, 700, 2049])
+def test_rows_in_groups_have_the_bits_of_each_row_alone(isa: str, length: int) -> None:
+    def results(x: np.ndarray, d: np.ndarray, threads: int) -> list[np.ndarray]:
+        shares, stats = kernels.soft_max(x, axis=2, keep_stats=True, threads=threads)
+        gradient = kernels.log_softmax_backward(d, x, axis=2, threads=threads)
+        return [shares, stats, gradient, kernels.reduce_l2(x, axes=[2], threads=threads)]
+
+    random = np.random.default_rng(length)
+    for first, second in ((1, 1), (3, 5), (2, 17), (33, 1)):
+        src, diff = drawn(random, first, second, length), drawn(random, second, first, length).swapaxes(0, 1)
+        rows = [(slice(i, i + 1), slice(j, j + 1)) for i in range(first) for j in range(second)]
+        alone = [results(src[row], diff[row], 1) for row in rows]
+        for threads in (1, 2, 3):
+            for number, found in enumerate(results(src, diff, threads)):
+                assert found.tobytes() == b"".join(each[number].tobytes() for each in alone)

@@ -415,76 +415,91 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : 512;
+    const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t total_ = C_rows_ * C_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t c = first_task_ % C_inner_;
         int64_t c_row_ = first_task_ / C_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            if (!diff_gamma_absent_) {
-                diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(B_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t c_row__of_[16];
+            int64_t c_of_[16];
+            int64_t diff_dst_C_c_at__of_[16];
+            int64_t src_C_c_at__of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                c_row__of_[t_] = c_row_;
+                c_of_[t_] = c;
+                diff_dst_C_c_at__of_[t_] = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                src_C_c_at__of_[t_] = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                c += 1;
+                if (c == C_inner_) {
+                    c = 0;
+                    c_row_ += 1;
                 }
-                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                    const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-                    for (int64_t b = 0; b < B_inner_; b += block_) {
-                        const int64_t n_ = opwright_min(block_, B_inner_ - b);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
-                        float mean_room_[512];
-                        const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
-                        const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!diff_gamma_absent_) {
+                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    float sums_0_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = 0.0f;
+                    }
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        for (int64_t b = 0; b < B_inner_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, B_inner_ - b);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, src_room_);
+                            float mean_room_[512];
+                            const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
+                                }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
-                        }
                     }
+                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of_f32(sums_0_);
                 }
-                diff_gamma_sum_[c_row_ * C_inner_ + c] += opwright_sum_of_f32(sums_0_);
             }
-            if (!diff_beta_absent_) {
-                diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
-                float sums_1_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] = 0.0f;
-                }
-                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    for (int64_t b = 0; b < B_inner_; b += block_) {
-                        const int64_t n_ = opwright_min(block_, B_inner_ - b);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += diff_dst_row_[i_ + j_];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!diff_beta_absent_) {
+                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    float sums_1_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_1_[j_] = 0.0f;
+                    }
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                        for (int64_t b = 0; b < B_inner_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, B_inner_ - b);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] += diff_dst_row_[i_ + j_];
+                                }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += diff_dst_row_[whole_ + j_];
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += diff_dst_row_[whole_ + j_];
-                        }
                     }
+                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of_f32(sums_1_);
                 }
-                diff_beta_sum_[c_row_ * C_inner_ + c] += opwright_sum_of_f32(sums_1_);
-            }
-            c += 1;
-            if (c == C_inner_) {
-                c = 0;
-                c_row_ += 1;
             }
         }
     }
@@ -521,99 +536,119 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-            float level = 0.0f;
-            float slope = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_row__of_[16];
+            int64_t b_of_[16];
+            int64_t diff_dst_B_b_at__of_[16];
+            int64_t src_B_b_at__of_[16];
+            int64_t mean_B_b_at__of_[16];
+            int64_t diff_src_B_b_at__of_[16];
+            float level_of_[16];
+            float slope_of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_row__of_[t_] = b_row_;
+                b_of_[t_] = b;
+                diff_dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                mean_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                diff_src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+                level_of_[t_] = 0.0f;
+                slope_of_[t_] = 0.0f;
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
+                }
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    float diff_dst_room_[512];
-                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += gamma_row_[i_ + j_] * diff_dst_row_[i_ + j_];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += gamma_row_[i_ + j_] * diff_dst_row_[i_ + j_];
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += gamma_row_[whole_ + j_] * diff_dst_row_[whole_ + j_];
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += gamma_row_[whole_ + j_] * diff_dst_row_[whole_ + j_];
-                    }
                 }
+                level_of_[t_] += opwright_sum_of_f32(sums_0_);
             }
-            level += opwright_sum_of_f32(sums_0_);
-            float sums_1_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_1_[j_] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    float diff_dst_room_[512];
-                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
-                    const float same_1_ = scale[b_row_ * B_inner_ + b];
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += gamma_row_[i_ + j_] * diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] - same_0_) * same_1_;
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_1_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_1_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
+                        const float same_1_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] += gamma_row_[i_ + j_] * diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] - same_0_) * same_1_;
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_1_[j_] += gamma_row_[whole_ + j_] * diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - same_0_) * same_1_;
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += gamma_row_[whole_ + j_] * diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - same_0_) * same_1_;
+                }
+                slope_of_[t_] += opwright_sum_of_f32(sums_1_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float diff_src_room_[512];
+                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                        float *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        const float same_1_ = level_of_[t_];
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
+                        const float same_3_ = slope_of_[t_];
+                        const float same_4_ = (float)C_cells_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = same_0_ * (gamma_row_[i_] * diff_dst_row_[i_] - (same_1_ + (src_row_[i_] - same_2_) * same_0_ * same_3_) / same_4_);
+                        }
+                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
                     }
                 }
-            }
-            slope += opwright_sum_of_f32(sums_1_);
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float diff_src_room_[512];
-                    float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    float *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const float same_0_ = scale[b_row_ * B_inner_ + b];
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    float diff_dst_room_[512];
-                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                    const float same_1_ = level;
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_2_ = mean[mean_B_b_at_ + b * mean_B_step_];
-                    const float same_3_ = slope;
-                    const float same_4_ = (float)C_cells_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = same_0_ * (gamma_row_[i_] * diff_dst_row_[i_] - (same_1_ + (src_row_[i_] - same_2_) * same_0_ * same_3_) / same_4_);
-                    }
-                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
-                }
-            }
-            b += 1;
-            if (b == B_inner_) {
-                b = 0;
-                b_row_ += 1;
             }
         }
     }

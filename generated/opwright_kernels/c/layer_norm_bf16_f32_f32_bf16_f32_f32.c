@@ -61,98 +61,129 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-            const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
-            float total = 0.0f;
-            float mean_sum_ = 0.0f;
-            float spread = 0.0f;
-            float variance_sum_ = 0.0f;
-            float shared_0_ = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_of_[16];
+            int64_t src_B_b_at__of_[16];
+            int64_t dst_B_b_at__of_[16];
+            int64_t mean_B_b_at__of_[16];
+            int64_t variance_B_b_at__of_[16];
+            float total_of_[16];
+            float mean_sum__of_[16];
+            float spread_of_[16];
+            float variance_sum__of_[16];
+            float shared_0__of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_of_[t_] = b;
+                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+                mean_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                variance_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
+                total_of_[t_] = 0.0f;
+                mean_sum__of_[t_] = 0.0f;
+                spread_of_[t_] = 0.0f;
+                variance_sum__of_[t_] = 0.0f;
+                shared_0__of_[t_] = 0.0f;
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
+                }
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
-                    }
                 }
+                total_of_[t_] += opwright_sum_of_f32(sums_0_);
             }
-            total += opwright_sum_of_f32(sums_0_);
-            mean_sum_ = total / (float)C_cells_;
-            float sums_1_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_1_[j_] = 0.0f;
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                mean_sum__of_[t_] = total_of_[t_] / (float)C_cells_;
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_0_ = mean_sum_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_1_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_1_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean_sum__of_[t_];
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                }
+                spread_of_[t_] += opwright_sum_of_f32(sums_1_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                variance_sum__of_[t_] = spread_of_[t_] / (float)C_cells_;
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                shared_0__of_[t_] = opwright_sqrt_f32(variance_sum__of_[t_] + (float)epsilon);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                        opwright_bf16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean_sum__of_[t_];
+                        const float same_1_ = shared_0__of_[t_];
+                        float beta_room_[512];
+                        const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_]);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
             }
-            spread += opwright_sum_of_f32(sums_1_);
-            variance_sum_ = spread / (float)C_cells_;
-            shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_bf16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_0_ = mean_sum_;
-                    const float same_1_ = shared_0_;
-                    float beta_room_[512];
-                    const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_]);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!mean_absent_) {
+                    mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_] = mean_sum__of_[t_];
                 }
             }
-            if (!mean_absent_) {
-                mean[mean_B_b_at_ + b * mean_B_step_] = mean_sum_;
-            }
-            if (!variance_absent_) {
-                variance[variance_B_b_at_ + b * variance_B_step_] = variance_sum_;
-            }
-            b += 1;
-            if (b == B_inner_) {
-                b = 0;
-                b_row_ += 1;
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!variance_absent_) {
+                    variance[variance_B_b_at__of_[t_] + b_of_[t_] * variance_B_step_] = variance_sum__of_[t_];
+                }
             }
         }
     }

@@ -353,85 +353,108 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            float peak = -INFINITY;
-            float total = 0.0f;
-            float shared_0_ = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = -INFINITY;
-            }
-            for (int64_t c = 0; c < C; c += block_) {
-                const int64_t n_ = opwright_min(block_, C - c);
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[i_ + j_]));
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_of_[16];
+            int64_t a_of_[16];
+            int64_t src_B_b_at__of_[16];
+            int64_t src_A_a_at__of_[16];
+            int64_t dst_B_b_at__of_[16];
+            int64_t dst_A_a_at__of_[16];
+            float peak_of_[16];
+            float total_of_[16];
+            float shared_0__of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_of_[t_] = b;
+                a_of_[t_] = a;
+                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                src_A_a_at__of_[t_] = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+                dst_A_a_at__of_[t_] = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+                peak_of_[t_] = -INFINITY;
+                total_of_[t_] = 0.0f;
+                shared_0__of_[t_] = 0.0f;
+                a += 1;
+                if (a == A_inner_) {
+                    a = 0;
+                    a_row_ += 1;
+                    if (a_row_ == A_rows_) {
+                        a_row_ = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]));
-                }
             }
-            peak = opwright_max_so_far_f32(peak, opwright_max_of_f32(sums_0_));
-            float sums_1_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_1_[j_] = 0.0f;
-            }
-            for (int64_t c = 0; c < C; c += block_) {
-                const int64_t n_ = opwright_min(block_, C - c);
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                opwright_fetch(src_row_ + n_, n_ * 2);
-                const float same_0_ = peak;
-                float made_0_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = -INFINITY;
                 }
-                opwright_exp_row_f32(made_0_, n_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_1_[j_] += made_0_[i_ + j_];
+                for (int64_t c = 0; c < C; c += block_) {
+                    const int64_t n_ = opwright_min(block_, C - c);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[i_ + j_]));
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]));
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_1_[j_] += made_0_[whole_ + j_];
-                }
+                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of_f32(sums_0_));
             }
-            total += opwright_sum_of_f32(sums_1_);
-            shared_0_ = opwright_log_f32(total);
-            for (int64_t c = 0; c < C; c += block_) {
-                const int64_t n_ = opwright_min(block_, C - c);
-                opwright_bf16 dst_room_[512];
-                opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                const float same_0_ = peak;
-                const float same_1_ = shared_0_;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) - same_0_ - same_1_);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_1_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_1_[j_] = 0.0f;
                 }
-                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-            }
-            a += 1;
-            if (a == A_inner_) {
-                a = 0;
-                a_row_ += 1;
-                if (a_row_ == A_rows_) {
-                    a_row_ = 0;
-                    b += 1;
-                    if (b == B_inner_) {
-                        b = 0;
-                        b_row_ += 1;
+                for (int64_t c = 0; c < C; c += block_) {
+                    const int64_t n_ = opwright_min(block_, C - c);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                    opwright_fetch(src_row_ + n_, n_ * 2);
+                    const float same_0_ = peak_of_[t_];
+                    float made_0_[512];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
                     }
+                    opwright_exp_row_f32(made_0_, n_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_1_[j_] += made_0_[i_ + j_];
+                        }
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_1_[j_] += made_0_[whole_ + j_];
+                    }
+                }
+                total_of_[t_] += opwright_sum_of_f32(sums_1_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c = 0; c < C; c += block_) {
+                    const int64_t n_ = opwright_min(block_, C - c);
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                    const float same_0_ = peak_of_[t_];
+                    const float same_1_ = shared_0__of_[t_];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) - same_0_ - same_1_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
         }

@@ -35,43 +35,57 @@ static void reduce_l2_f32_0_r(void *context_, int64_t part_)
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t block_ = src_R_step_ == 1 ? 1073741824 : 512;
+    const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t total_ = K_rows_ * K_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t k = first_task_ % K_inner_;
         int64_t k_row_ = first_task_ / K_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-            const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-            float total = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; r += block_) {
-                    const int64_t n_ = opwright_min(block_, R_inner_ - r);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
-                    }
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(R_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t k_of_[16];
+            int64_t src_K_k_at__of_[16];
+            int64_t dst_K_k_at__of_[16];
+            float total_of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                k_of_[t_] = k;
+                src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+                dst_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
+                total_of_[t_] = 0.0f;
+                k += 1;
+                if (k == K_inner_) {
+                    k = 0;
+                    k_row_ += 1;
                 }
             }
-            total += opwright_sum_of_f32(sums_0_);
-            dst[dst_K_k_at_ + k * dst_K_step_] = opwright_sqrt_f32(total);
-            k += 1;
-            if (k == K_inner_) {
-                k = 0;
-                k_row_ += 1;
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
+                }
+                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    for (int64_t r = 0; r < R_inner_; r += block_) {
+                        const int64_t n_ = opwright_min(block_, R_inner_ - r);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                        }
+                    }
+                }
+                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                dst[dst_K_k_at__of_[t_] + k_of_[t_] * dst_K_step_] = opwright_sqrt_f32(total_of_[t_]);
             }
         }
     }

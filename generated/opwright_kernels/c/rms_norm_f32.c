@@ -47,58 +47,74 @@ static void rms_norm_f32_0_c(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            float total = 0.0f;
-            float shared_0_ = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_of_[16];
+            int64_t src_B_b_at__of_[16];
+            int64_t dst_B_b_at__of_[16];
+            float total_of_[16];
+            float shared_0__of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_of_[t_] = b;
+                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+                total_of_[t_] = 0.0f;
+                shared_0__of_[t_] = 0.0f;
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
+                }
             }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += src_row_[i_ + j_] * src_row_[i_ + j_];
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                }
+                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                shared_0__of_[t_] = opwright_sqrt_f32(total_of_[t_] / (float)C_cells_ + (float)epsilon);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                        float *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = shared_0__of_[t_];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            dst_row_[i_] = gamma_row_[i_] * src_row_[i_] / same_0_;
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
-            }
-            total += opwright_sum_of_f32(sums_0_);
-            shared_0_ = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-                const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    float *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_0_ = shared_0_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = gamma_row_[i_] * src_row_[i_] / same_0_;
-                    }
-                    opwright_put_f32(dst_row_, dst_first_, dst_C_step_, n_);
-                }
-            }
-            b += 1;
-            if (b == B_inner_) {
-                b = 0;
-                b_row_ += 1;
             }
         }
     }

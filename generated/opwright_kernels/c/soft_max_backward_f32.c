@@ -259,61 +259,80 @@ static void soft_max_backward_f32_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
-            float total = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t c = 0; c < C; c += block_) {
-                const int64_t n_ = opwright_min(block_, C - c);
-                float diff_dst_room_[512];
-                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                float dst_room_[512];
-                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += diff_dst_row_[i_ + j_] * dst_row_[i_ + j_];
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_of_[16];
+            int64_t a_of_[16];
+            int64_t diff_dst_B_b_at__of_[16];
+            int64_t diff_dst_A_a_at__of_[16];
+            int64_t dst_B_b_at__of_[16];
+            int64_t dst_A_a_at__of_[16];
+            int64_t diff_src_B_b_at__of_[16];
+            int64_t diff_src_A_a_at__of_[16];
+            float total_of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_of_[t_] = b;
+                a_of_[t_] = a;
+                diff_dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                diff_dst_A_a_at__of_[t_] = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
+                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+                dst_A_a_at__of_[t_] = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+                diff_src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+                diff_src_A_a_at__of_[t_] = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
+                total_of_[t_] = 0.0f;
+                a += 1;
+                if (a == A_inner_) {
+                    a = 0;
+                    a_row_ += 1;
+                    if (a_row_ == A_rows_) {
+                        a_row_ = 0;
+                        b += 1;
+                        if (b == B_inner_) {
+                            b = 0;
+                            b_row_ += 1;
+                        }
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
-                }
             }
-            total += opwright_sum_of_f32(sums_0_);
-            for (int64_t c = 0; c < C; c += block_) {
-                const int64_t n_ = opwright_min(block_, C - c);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                float dst_room_[512];
-                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
-                float diff_dst_room_[512];
-                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                const float same_0_ = total;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - same_0_);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
                 }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
-            }
-            a += 1;
-            if (a == A_inner_) {
-                a = 0;
-                a_row_ += 1;
-                if (a_row_ == A_rows_) {
-                    a_row_ = 0;
-                    b += 1;
-                    if (b == B_inner_) {
-                        b = 0;
-                        b_row_ += 1;
+                for (int64_t c = 0; c < C; c += block_) {
+                    const int64_t n_ = opwright_min(block_, C - c);
+                    float diff_dst_room_[512];
+                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    float dst_room_[512];
+                    const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    const int64_t whole_ = n_ / 32 * 32;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] += diff_dst_row_[i_ + j_] * dst_row_[i_ + j_];
+                        }
                     }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
+                    }
+                }
+                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c = 0; c < C; c += block_) {
+                    const int64_t n_ = opwright_min(block_, C - c);
+                    float diff_src_room_[512];
+                    float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                    float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                    float dst_room_[512];
+                    const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    float diff_dst_room_[512];
+                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    const float same_0_ = total_of_[t_];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - same_0_);
+                    }
+                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                 }
             }
         }

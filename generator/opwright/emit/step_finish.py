@@ -32,7 +32,7 @@ class Finish(Lowering):
 
     def body(self) -> tuple[Stmt, ...]:
         """One pass per piece of a row, with as many cells as a block of the phase's tasks."""
-        inner = self.statements()
+        inner = [statement for step in self.statements() for statement in step]
         along, block = self.along(), self.constant("block_", self.max_lanes())
         cell, rest = Binary("+", Name("cell_"), AT), Binary("-", CELLS, AT)
         end = Call("opwright_min", (Binary("+", BEGIN, Call("opwright_min", (block, rest))), along))

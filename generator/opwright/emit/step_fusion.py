@@ -24,16 +24,16 @@ class Made:
     loops: tuple[Stmt, ...]
 
 
-def fused(found: Program, steps: Sequence[Made], letters: Mapping[str, str]) -> list[Stmt]:
-    """The statements of all steps; `letters` has the letter of each loop that steps may share, by its name."""
-    result: list[Stmt] = []
+def fused(found: Program, steps: Sequence[Made], letters: Mapping[str, str]) -> list[list[Stmt]]:
+    """The statements of each step, or of steps together; `letters` has the letter of each loop that they may share."""
+    result: list[list[Stmt]] = []
     begin = 0
     while begin < len(steps):
         end = begin + 1
         while end < len(steps) and _shared(found, steps[begin : end + 1], letters):
             end += 1
         group = steps[begin:end]
-        result += _fused(group, _shared(found, group, letters)) if len(group) > 1 else _alone(group[0])
+        result.append(_fused(group, _shared(found, group, letters)) if len(group) > 1 else _alone(group[0]))
         begin = end
     return result
 

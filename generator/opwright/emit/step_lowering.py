@@ -7,9 +7,7 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged, staged
@@ -19,29 +17,23 @@ from ..language.expr import Read
 from ..language.model import Op
 from . import nodes, step_fusion, step_tiles, step_wholes
 from .nodes import (
-    ONE,
     ZERO,
     Assign,
     Binary,
     Call,
-    Conditional,
-    Declare,
     DeclareArray,
     Expr,
     For,
     If,
-    Index,
     Member,
     Name,
     Stmt,
 )
 from .step_bounds import Bounds, Guards
-from .step_elements import BEGIN, ROOM, SIZES, expr_name
-from .step_loops import Loop, Loops, letter_of
+from .step_elements import ROOM, SIZES, expr_name
+from .step_loops import Loop
 from .step_rows import Row, begun, lanes_total, updated
-
-LONG = 2**30  # lanes per block along a row
-FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
+from .step_tasks import Tasks
 
 
 def words_of(op: Op, name: str) -> list[str]:
@@ -60,26 +52,27 @@ def absence(output: str) -> str:
     return f"{output}_absent_"
 
 
-TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
-
-
-class Lowering(Loops):
+class Lowering(Tasks):
     """The loops of a phase around its elements."""
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
         self.sums = 0  # names of accumulators of reductions over lanes
-        self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
 
     def body(self) -> tuple[Stmt, ...]:
-        inner = step_wholes.named(self.statements(), self.known(), self.wholes)
+        steps = [step_wholes.named(step, self.known(), self.wholes) for step in self.statements()]
+        inner = tuple(statement for step in steps for statement in step)
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
             self.steps += [ZERO] if self.tables else []
             singles = {name for name in self.used if self.dtype(name) == "f32"}
             inner = step_wholes.picked(inner, {*self.tables.values()}, singles)
         digits, task, total = self.decoded()
-        loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
+        rows = self.grouped(digits, steps)
+        if rows is not None:
+            loop = self.groups(total, digits, steps, rows)
+        else:
+            loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
         tables = (DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items())
         made = (*self.declared.values(), *tables, *loop)
         tiles = self.moved()
@@ -99,143 +92,9 @@ class Lowering(Loops):
         arguments: tuple[Expr, ...] = (*map(Name, names), *extents, *strides, Name("part_"), Name("parts_"))
         return Call(f"opwright_moved_{kinds.pop()}", arguments)
 
-    # Tasks.
-
-    def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
-        """The tables of a task's lanes.
-
-        Those of the previous task are reused if all tasks have the same lanes and no table depends on another letter.
-        """
-        if not self.tables:
-            return []
-        lane = Name(self.lane_name())
-        taps, fill = self.taps(), dict[tuple[str, ...], list[Stmt]]()
-        for value, name in self.tables.items():
-            rows = tuple(sorted(taps.keys() & nodes.names(value)))
-            place = nodes.chain("+", [*map(step_wholes.row_of_table, rows), Binary("-", lane, BEGIN)], ZERO)
-            fill.setdefault(rows, []).append(Assign(Index(Name(name), place), value))
-        loops = [self.over([taps[row] for row in rows], entries) for rows, entries in fill.items()]
-        changing = {name for name, _ in digits} & nodes.names_of(self.tables)
-        if not self.counts_on(digits) or changing:
-            return loops
-        others = Binary("!=", Name("blocks_"), ONE)
-        return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), tuple(loops))]
-
-    def over(self, taps: Sequence[Loop], entries: Sequence[Stmt]) -> Stmt:
-        """Loops over some taps and the lanes of a task."""
-        made: Stmt = For(self.lane_name(), BEGIN, Name("end_"), tuple(entries))
-        for loop in reversed(taps):
-            made = For(loop.name, ZERO, loop.extent, (made,))
-        return made
-
-    def rows_of(self, value: Expr) -> int:
-        """The rows of a table."""
-        return math.prod(int(self.at_most(loop)) for name, loop in self.taps().items() if name in nodes.names(value))
-
-    def taps(self) -> dict[str, Loop]:
-        """The loops of letters with few values, by name."""
-        walked = {name for part in self.phase.parts for name in part.letters} - {*self.phase.own}
-        others = [letter for name, letter in self.program.letters.items() if name in walked]
-        loops = [loop for letter in others if letter.kind != "run" for loop in self.loops_of(letter)]
-        return {loop.name: loop for loop in loops if self.at_most(loop) <= TAPS}
-
-    def of_task(self) -> list[Stmt]:
-        """The offsets of runs' letters that belong to tasks; those of loops are computed in their loops."""
-        return [found for found in self.task.values() if letter_of(found) in self.phase.own]
-
-    def numbers(self) -> list[Stmt]:
-        """The arrays of a task that are one number each, initialised."""
-        made = dict.fromkeys(part.target.tensor for part in self.phase.parts if self.is_number(part.target.tensor))
-        return [
-            Declare(name, values.number(INITIAL[first.operator]), values.c_type, changes=True)
-            for name in made
-            for first, values in [(self.staged.program.first_writer(name), self.values_of(name))]
-        ]
-
-    def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
-        """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
-        part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
-        numbered = self.digits_of_task(digits, first if self.counts_on(digits) else Name("task_"))
-        begin = Call("opwright_share", (Name("total_"), part, parts))
-        past = Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts)))
-        wholes = step_wholes.by_letter(self.wholes, [name for name, _ in digits])
-        always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
-        if not self.counts_on(digits):
-            changing = [replace(one, changes=False) for one in changing]
-            loop = For("task_", begin, end, (*numbered, *changing, *body))
-            return [Declare("total_", total), past, *always, loop]
-        loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
-        made = [Declare("total_", total), Declare("first_task_", begin), past, *always]
-        # which must not divide by an extent of 0
-        return [*made, If(Binary("<", first, end), (*numbered, *changing, loop))]
-
-    def counts_on(self, digits: Sequence[tuple[str, Expr]]) -> bool:
-        """Whether the letters of a task follow from those of the one before, not from its number.
-
-        Blocks of lanes are long: there a division costs little, and counting takes more code.
-        """
-        return len(digits) > (FEW if self.blocked else 1)
-
-    def next_task(
-        self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
-    ) -> tuple[Stmt, ...]:
-        """Increments the letters of a task to those of the next one, and updates values computed from them."""
-        made: tuple[Stmt, ...] = ()
-        for name, extent in digits:
-            wrap = If(Binary("==", Name(name), extent), (Assign(Name(name), ZERO), *made))
-            more = step_wholes.again(wholes.get(name, ()))
-            made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
-        return made
-
-    def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
-        """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
-        digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
-        after: list[Stmt] = []
-        if self.lanes is not None:
-            maximum = self.max_lanes()
-            if self.blocked:
-                along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant(
-                    "block_", Call("opwright_block", (along, others, Name("parts_"), maximum, self.stored()))
-                )
-                digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
-                end = Call("opwright_min", (Binary("+", BEGIN, block), along))
-                after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
-            elif self.laned_rows:
-                self.constant("block_", maximum)
-        return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
-
-    def stored(self) -> Expr:
-        """The output that a phase stores, whose place says whether it goes past the caches; 0 where it stores none."""
-        names = [part.target.tensor for part in self.phase.parts]
-        outputs = [name for name in names if self.program.arrays[name].role != "between"]
-        return Name(outputs[0]) if outputs else ZERO
-
-    def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
-        """Names with their values as functions of the task's number; slowest first."""
-        statements: list[Stmt] = []
-        counted = rest == Name("first_task_")
-        if len(digits) < 2:
-            return [Declare(name, rest, changes=counted) for name, _ in digits]
-        for number, (name, extent) in enumerate(reversed(digits[1:]), start=1):
-            last = number + 1 == len(digits)
-            left = digits[0][0] if last else f"rest_{number}_"
-            statements.append(Declare(name, Binary("%", rest, extent), changes=counted))
-            statements.append(Declare(left, Binary("/", rest, extent), changes=counted and last))
-            rest = Name(left)
-        return statements
-
-    def max_lanes(self) -> Expr:
-        """The number of lanes per block: fewer if a row needs a buffer."""
-        room, steps = nodes.integer(ROOM), [step for step in dict.fromkeys(self.steps) if step != ONE]
-        long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
-        if ZERO in steps or not steps:
-            return room if steps else long
-        return Conditional(nodes.both([Binary("==", step, ONE) for step in steps]), long, room)
-
     # Steps.
 
-    def statements(self) -> list[Stmt]:
+    def statements(self) -> list[list[Stmt]]:
         """All steps, in loops that they share where they may; lanes and rows of runs are loops of their own."""
         own, lane = self.phase.own, self.lane_name() if self.lanes is not None else ""
         free = [letter for name, letter in self.program.letters.items() if name not in own and letter.kind != "run"]
