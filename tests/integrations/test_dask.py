@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import itertools
 import os
 import re
 import signal
+import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,12 @@ import ml_dtypes
 import numpy as np
 import opwright_kernels as ok
 import pytest
+from opwright.load import load
 from opwright_kernels import _sharding
 from support.calls import Rng
-from support.generated import rng
+from support.generated import FULL, rng
+from support.package import package
+from support.step_calls import StepCaller
 
 pytest.importorskip("dask.array", reason="dask is not installed: pip install 'opwright[dask]'")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'opwright[dask]'")
@@ -69,25 +75,64 @@ def calls(random: Rng) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
     yield "relu", [ints(random, 5, 9, dtype=ml_dtypes.bfloat16)], {}
 
 
+RECHUNK = re.compile(r"(\w+)\.rechunk\(({.*?})\)")
+
+
+def rechunked(function: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The inputs after every rechunk that an error names, and the lazy outputs."""
+    parameters, inputs = [info.parameter for info in ok._OPERATIONS[function].inputs], list(inputs)
+    for _ in range(16):
+        try:
+            return inputs, getattr(od, function)(*inputs, **attributes)
+        except ok.SpecError as error:
+            steps = RECHUNK.findall(str(error))
+            assert steps, error
+            for parameter, chunks in steps:
+                at, wanted = parameters.index(parameter), ast.literal_eval(chunks)
+                own = inputs[at]
+                inputs[at] = [a.rechunk(wanted) for a in own] if isinstance(own, list) else own.rechunk(wanted)
+    raise AssertionError(f"{function}: no chunks are right")
+
+
 def chunked(random: Rng, function: str, inputs: list[Any], attributes: dict[str, Any]) -> Any:
     """Uneven chunks along axes that allow it: those that an error names are put together."""
-    first = inputs[0]
-    array = da.from_array(first, chunks=tuple(cuts(random, extent) for extent in first.shape))
-    for _ in range(first.ndim + 1):
-        try:
-            return array, getattr(od, function)(array, *inputs[1:], **attributes)
-        except ok.SpecError as error:
-            if "rechunk(" not in str(error):  # two sums of a kind each
-                array = array.rechunk({0: -1})
-                continue
-            (wanted,) = re.findall(r"rechunk\(({.*})\)", str(error))
-            array = array.rechunk(ast.literal_eval(wanted))
-    raise AssertionError("no chunks are right")
+    (array, *_), made = rechunked(function, [uneven(random, inputs[0]), *inputs[1:]], attributes)
+    return array, made
+
+
+def uneven(random: Rng, array: Any) -> Any:
+    return da.from_array(array, chunks=tuple(cuts(random, extent) for extent in array.shape))
 
 
 def cuts(random: Rng, extent: int) -> tuple[int, ...]:
     bounds = sorted({0, extent, *map(int, random.integers(0, extent + 1, 2))})
-    return tuple(b - a for a, b in itertools.pairwise(bounds))
+    return tuple(b - a for a, b in itertools.pairwise(bounds)) or (0,)
+
+
+def test_random_calls_in_random_chunks_give_what_one_call_gives_and_every_error_names_a_rechunk_that_helps():
+    random, split, folder = rng("chunks"), 0, Path("spec/onednn_graph").resolve()
+    dask.config.set(scheduler="synchronous")
+    for op in (op for op in load(folder, folder.parents[1]).ops if op.stepped):
+        for call in StepCaller(op, random, 1).legal(20 if FULL else 4):
+            given: list[Any] = []
+            for info, own in zip(ok._OPERATIONS[op.function].inputs, call.inputs, strict=True):
+                if isinstance(own, list):
+                    given.append([uneven(random, part) for part in own])
+                else:
+                    lazy = own is not None and not info.states_shape and random.random() < 0.8
+                    given.append(uneven(random, own) if lazy else own)
+            inputs, made = rechunked(op.function, given, call.attributes)
+            arrays = [part for own in inputs for part in (own if isinstance(own, list) else [own])]
+            split += any(array.npartitions > 1 for array in arrays if isinstance(array, da.Array))
+            whole = getattr(ok, op.function)(*call.inputs, **call.attributes)
+            outputs = [made if isinstance(made, tuple) else (made,), whole if isinstance(whole, tuple) else (whole,)]
+            for lazy, wanted in zip(*outputs, strict=True):
+                found = lazy.compute()
+                assert (lazy.shape, found.shape, found.dtype) == (wanted.shape, wanted.shape, wanted.dtype)
+                np.testing.assert_allclose(  # sums of split letters are rounded in another order
+                    found.astype("f8"), wanted.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=f"{op.op} {call}"
+                )
+    assert split > 100, split
 
 
 def test_chunks_of_any_sizes_give_what_one_call_gives():
@@ -134,25 +179,56 @@ def test_chunks_that_cannot_work_are_refused_with_the_rechunk_that_would():
         od.relu(src[src > 0])
 
 
+MEANS = """
+op: ColumnMeans
+revision: 1
+summary: The sum of the means of columns.
+dims: {rows: {symbol: K, run: true}, columns: J}
+inputs: [{name: src, dims: {K: K, J: J}}]
+outputs: [{name: dst, dims: {}}]
+dtypes: [{src: f32, dst: f32, accumulate: f32}]
+semantics:
+  ranges: {k: K, j: J}
+  steps: ["total[] += src[k, j]", "dst[] = total[] / prod(K)"]
+"""
+
+
+def test_parts_that_cannot_be_joined_are_refused_with_the_least_that_has_to_be_one_chunk(tmp_path: Path):
+    _, module = package({"column_means.yaml": MEANS}, tmp_path, "column_means")
+    lazy = importlib.import_module(f"{module.__name__}.dask")
+    src = da.ones((6, 8), chunks=(3, 4), dtype="f4")
+    with pytest.raises(module.SpecError, match=r"expected one chunk along k: src\.rechunk\({0: -1}\)"):
+        lazy.column_means(src)
+    for rechunk in ({0: -1}, {1: -1}):
+        assert lazy.column_means(src.rechunk(rechunk)).compute() == 8
+
+
 VOLUME = (144, 768, 768)
 LIMIT = 300 * 2**20  # bytes of a worker: less than the volume
 
 
-def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_nothing():
+def test_workers_convolve_what_none_of_them_can_hold_and_what_one_that_dies_held_is_computed_again(tmp_path: Path):
     weights = np.ones((1, 1, 3, 3, 3), np.float32)
     attributes = {"strides": [1] * 3, "pads_begin": [1] * 3, "pads_end": [1] * 3, "dilations": [1] * 3}
     attributes |= {"data_format": "NCX", "weights_format": "OIX"}
     ok.convolution(np.ones((1, 1, 4, 4, 4), np.float32), weights, **attributes)  # compiled once, not by each worker
+
+    def summed(block: Any) -> Any:
+        (tmp_path / uuid.uuid4().hex).touch()
+        return block.sum(dtype="f8").reshape((1,) * block.ndim)
+
     settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": LIMIT, "dashboard_address": None}
     with distributed.Client(**settings) as client:
         volume = da.ones((1, 1, *VOLUME), chunks=(1, 1, 8, 768, 768), dtype="f4")
         assert volume.nbytes > LIMIT
         made = od.convolution(volume, weights, **attributes)
-        total = made.sum(dtype="f8").persist()
+        parts = made.map_blocks(summed, chunks=(1,) * 5, dtype="f8", meta=np.empty((0,) * 5)).persist()
         client.cluster.scale(4)
         client.wait_for_workers(3, timeout=60)
-        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-        assert float(total.compute()) == float(np.prod([3 * extent - 2 for extent in VOLUME], dtype=object))
+        victim = max(_held(client, parts).items(), key=lambda found: found[1])[0]
+        os.kill(client.run(os.getpid)[victim], signal.SIGKILL)
+        assert float(parts.sum().compute()) == float(np.prod([3 * extent - 2 for extent in VOLUME], dtype=object))
+        assert len(list(tmp_path.iterdir())) > parts.npartitions  # sums that only the victim held were computed again
         tasks = {dask.utils.key_split(key) for key in dict(made.__dask_graph__())}
         assert "convolution" in tasks
 
@@ -163,6 +239,17 @@ def test_workers_convolve_what_none_of_them_can_hold_and_one_that_dies_loses_not
             wanted = getattr(ok, function)(*inputs, **attributes)
             lazy, wanted = (made[0] if isinstance(made, tuple) else made for made in (lazy, wanted))
             np.testing.assert_array_equal(lazy.compute(), wanted)
+
+
+def _held(client: Any, array: Any) -> dict[str, int]:
+    """How many finished chunks each worker holds, once one of them holds two."""
+    for _ in range(3000):
+        keys = set(map(str, dask.core.flatten(array.__dask_keys__())))
+        held = {worker: len(keys & set(map(str, own))) for worker, own in client.has_what().items()}
+        if max(held.values(), default=0) > 1:
+            return held
+        time.sleep(0.02)
+    raise AssertionError("no worker finishes two chunks")
 
 
 def test_the_block_of_the_guide_runs_as_written(capsys: pytest.CaptureFixture[str]):

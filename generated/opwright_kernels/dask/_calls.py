@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import dask.array as da
@@ -21,7 +21,7 @@ from .. import _interface, _sharding, _split_calls
 from .._description import TensorSpec
 from .._errors import Refusal
 from .._sharding import Part
-from ._chunks import Source, bounds
+from ._chunks import Source, bounds, rechunks
 from ._tasks import Combined, Computed, nothing
 
 FAN = 8  # parts of a sum that are joined at once
@@ -78,8 +78,7 @@ class Graph:
         joins = {name: _sharding.joins(tuple(self.cut), name) for name in names}
         for name, join in joins.items():
             if join is None:
-                letters = " and ".join(option.split.letter for option in self.cut)
-                raise Refusal(f"{name}-chunks", name, f"parts along {letters}", "chunks along one of them")
+                raise self.unjoinable(name)
         alone = list(joins.values()) == ["cells"] or (not self.cut and len(joins) == 1)
         parts = self.parts(alone)
         used = [one for value in self.given for one in (value if isinstance(value, list) else [value])]
@@ -89,6 +88,22 @@ class Graph:
             return self.array(graph, self.layer(True), names[0])
         made = [self.output(graph, at, name, joins[name] or "", parts) for at, name in enumerate(names)]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def unjoinable(self, name: str) -> Refusal:
+        """The refusal of parts whose results cannot be joined, with the least that has to be one chunk."""
+        letters = " and ".join(option.split.letter for option in self.cut)
+        for count in range(1, len(self.cut) + 1):
+            for whole in combinations(self.cut, count):
+                rest = tuple(option for option in self.cut if option not in whole)
+                if all(_sharding.joins(rest, output) is not None for output in self.call.facts.outputs):
+                    steps = dict.fromkeys(
+                        step for option in whole for step in rechunks(self.call, self.sources, option)
+                    )
+                    along = " and ".join(option.split.letter for option in whole)
+                    expected = f"one chunk along {along}: {' and '.join(steps)}"
+                    got = f"parts along {letters}, whose results cannot be joined"
+                    return Refusal(f"{name}-chunks", name, got, expected)
+        raise AssertionError("a call in one part has nothing to join")
 
     def layer(self, alone: bool) -> str:
         return f"{self.function}{'' if alone else '-part'}-{self.token}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +59,16 @@ def bounds(call: _split_calls.Call, sources: Mapping[str, Sequence[Source]]) -> 
                     if option not in found:
                         found[option] = _ranges(call.facts, option, name, axis, source)
     return found
+
+
+def rechunks(call: _split_calls.Call, sources: Mapping[str, Sequence[Source]], option: SplitOption) -> Iterator[str]:
+    """The calls that leave every input in one chunk along a letter."""
+    for name, arrays in sources.items():
+        spots = {option.spot(call.facts, name, own) for own in option.split.axes.get(name, ())}
+        for source in arrays:
+            for axis, starts in enumerate(source.starts):
+                if axis in spots and len(starts) > 2:
+                    yield f"{source.parameter}.rechunk({{{axis}: -1}})"
 
 
 def _option(call: _split_calls.Call, name: str, axis: int, source: Source) -> SplitOption:
