@@ -1,12 +1,14 @@
 """Measured: the speedup of two processes over one, for a convolution net split by samples and by rows.
 
 Run as `torchrun --nproc-per-node 2 bench/sharded.py`; prints Markdown. Each process has one thread. Turns of one
-process and of both alternate, and medians are compared; the other process waits while one works.
+process and of both alternate, and medians are compared; the other process waits while one works. An argument is the
+number of turns.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -47,9 +49,9 @@ def elapsed(work: Callable[[], object], alone: bool) -> float:
     return float(own)
 
 
-def row(name: str, alone: Callable[[], object], both: Callable[[], object], more: int) -> None:
+def row(name: str, alone: Callable[[], object], both: Callable[[], object], more: int, turns: int) -> None:
     """Prints the efficiency of `both`, which does `more` times the work of `alone`."""
-    taken = [(elapsed(alone, True), elapsed(both, False)) for _ in range(TURNS + 2)][2:]
+    taken = [(elapsed(alone, True), elapsed(both, False)) for _ in range(turns + 2)][2:]
     one, two = (statistics.median(times) for times in zip(*taken))
     if not dist.get_rank():
         print(f"| {name} | {1e3 * one:.1f} ms | {1e3 * two:.1f} ms | {more * one / (2 * two):.0%} |", flush=True)
@@ -59,7 +61,7 @@ def image(samples: int, rows: int, columns: int = EXTENT) -> torch.Tensor:
     return torch.randn(samples, CHANNELS, rows, columns)
 
 
-def main() -> None:
+def main(turns: int = TURNS) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     ok.set_num_threads(1)
@@ -90,17 +92,17 @@ def main() -> None:
 
     if not dist.get_rank():
         print("| split | one process | two processes | efficiency |\n|---|---|---|---|")
-    row("training, 4 samples in all", trained(net, image(4, EXTENT)), trained(parallel, image(2, EXTENT)), 1)
-    row("training, 4 samples each", trained(net, image(4, EXTENT)), trained(parallel, image(4, EXTENT)), 2)
+    row("training, 4 samples in all", trained(net, image(4, EXTENT)), trained(parallel, image(2, EXTENT)), 1, turns)
+    row("training, 4 samples each", trained(net, image(4, EXTENT)), trained(parallel, image(4, EXTENT)), 2, turns)
     for rows, columns in ((256, EXTENT), (512, 4 * EXTENT)):
         one = inferred(image(1, rows, columns))
         shape = f"forward, {rows} x {columns}"
-        row(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1)
-        row(f"{shape} each", one, rows_of(image(1, rows, columns)), 2)
+        row(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1, turns)
+        row(f"{shape} each", one, rows_of(image(1, rows, columns)), 2, turns)
         # the limit of the machine: two processes that never communicate
-        row(f"{shape} each, nothing sent", one, inferred(image(1, rows, columns)), 2)
+        row(f"{shape} each, nothing sent", one, inferred(image(1, rows, columns)), 2, turns)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

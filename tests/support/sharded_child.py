@@ -240,9 +240,10 @@ def trained(mesh: Any) -> None:
         assert torch.allclose(sharded(x), alone(x), rtol=1e-4)
 
 
-def example() -> None:
-    """The example, as torchrun starts it."""
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "sharded_convolution.py"), run_name="__main__")
+def started(path: str) -> None:
+    """A program of the project, as torchrun starts it."""
+    sys.argv = [path, "1"]
+    runpy.run_path(str(Path(__file__).parents[2] / path), run_name="__main__")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
@@ -258,8 +259,8 @@ def process(rank: int, asked: Sequence[str]) -> None:
     """One process of a group does what is asked, and prints the name of each check that holds."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
-    if asked == ["example"]:
-        example()
+    if asked[0].endswith(".py"):
+        started(asked[0])
         return
     dist.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
