@@ -49,19 +49,25 @@ def listed(options: Options, out: Console) -> None:
 
 
 def written(options: Options, out: Console, folder: Path = HERE) -> None:
-    """Write the page and the plot from stored results."""
+    """Write the pages and the plot from stored results: that of convolutions, and that of other operations."""
     found = results.read(options.folder / "rows.jsonl")
     if not found.records:
         raise UsageError(f"there are no results in {options.folder.name}; measure some first: opwright bench")
     folder.mkdir(parents=True, exist_ok=True)
-    plot: str | None = report.PLOT
-    try:
-        report.draw(found, folder / report.PLOT)
-    except ImportError:
-        plot = None
-        say(out, "no plot: matplotlib is not installed; pip install 'opwright[bench]'")
-    (folder / report.PAGE).write_text(report.markdown(found, plot), encoding="utf-8")
-    say(out, f"written: {folder.name}/{report.PAGE}" + (f", {folder.name}/{plot}" if plot else ""))
+    pages = {report.OTHERS: report.others(found)}
+    if any(found.rows()):
+        plot: str | None = report.PLOT
+        try:
+            report.draw(found, folder / report.PLOT)
+            say(out, f"written: {folder.name}/{plot}")
+        except ImportError:
+            plot = None
+            say(out, "no plot: matplotlib is not installed; pip install 'opwright[bench]'")
+        pages[report.PAGE] = report.markdown(found, plot)
+    for name, text in pages.items():
+        if text:
+            (folder / name).write_text(text, encoding="utf-8")
+            say(out, f"written: {folder.name}/{name}")
 
 
 def run(options: Options, out: Console) -> bool:
@@ -156,7 +162,7 @@ def _timed(worker: Any, mode: str) -> float:
 
 def _conclude(path: Path, options: Options, out: Console) -> None:
     found = results.read(path)
-    for threads in options.threads:
+    for threads in options.threads if any(found.rows()) else ():
         title = f"targets, {threads} threads"
         say(out, f"{title}; a target means all rows, this is what was measured:")
         table(out, title, report.TARGET_COLUMNS, report.target_rows(found, threads))

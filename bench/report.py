@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from opwright.errors import count
+
 from .disturbed import MISSED
 from .machine import ceiling
 from .products import Product
@@ -19,7 +21,7 @@ from .shapes import TABLE
 from .steps import LARGE, StepRow
 
 NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32", "copy": "copy"}
-PAGE, PLOT = "RESULTS.md", "results.png"
+PAGE, PLOT, OTHERS = "RESULTS.md", "results.png", "OPERATIONS.md"
 SHORT_SHOWN = 50
 TARGET_COLUMNS = ("target", "rows", "mean", "required", "minimum", "required", "reached", "slowest row")
 COLORS = {"small": "tab:blue", "big": "tab:orange", "weights": "tab:green"}
@@ -82,7 +84,7 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     part = f"all {total} problems" if measured == total else f"{measured} of {total} problems"
     kernels = found.machine.get("versions", {}).get("kernels")
     older = sum(record["kernels"] != kernels for _, record in found.rows()) if kernels else 0
-    part += f"; {older} rows were measured with earlier kernels" if older else ""
+    part += f"; {count(older, 'row')} measured with earlier kernels" if older else ""
     parts = [
         "# Benchmark results",
         "Written by `opwright bench --report`. DO NOT EDIT.",
@@ -112,10 +114,23 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     if plot:
         parts.append(f"![Ratios to oneDNN by shape, and the share of the machine's peak]({plot})")
     parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
-    parts += _products(found)
-    parts += _steps(found)
     parts += ["## Rows below a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def others(found: Results) -> str:
+    """The page of matrix products and of operations of steps; "" where none was measured."""
+    tables = [*_products(found), *_steps(found)]
+    if not tables:
+        return ""
+    parts = [
+        "# Results of other operations",
+        "Written by `opwright bench --report`. DO NOT EDIT.",
+        "A ratio is the other library's time divided by ours, the median over rounds: above 1 we are faster. Times are "
+        "medians of rounds, in which the candidates take turns, each in a process of its own, from plain tensors to "
+        "plain tensors, with the call itself. Results are checked before they are timed.",
+    ]
+    return "\n\n".join([*parts, *tables, "## Machine", *_machine(found)]) + "\n"
 
 
 def _products(found: Results) -> list[str]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 from opwright.language.model import Op
 from opwright.load import load
+
+from docs.site import pictures
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "generated" / "opwright_kernels"
@@ -40,11 +42,19 @@ def pages() -> Iterator[tuple[str, str]]:
         text = re.sub(r"^ {3}(?! )", "    ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         text = re.sub(r"^    ```\n(?=.)", "    ```\n\n", text, flags=re.MULTILINE)
         yield f"reference/{page.name}", text
-    yield "bench/RESULTS.md", (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    for name, dots in (("RESULTS.md", pictures.convolutions), ("OPERATIONS.md", pictures.operations)):
+        yield f"bench/{name}", results((ROOT / "bench" / name).read_text(encoding="utf-8"), dots)
     ops = load(ROOT / "spec" / "onednn_graph", ROOT).ops
     yield "tables/schedules.md", schedules()
     yield "tables/sharding.md", sharding()
     yield "tables/disagreements.md", disagreements(ops)
+
+
+def results(page: str, dots: Callable[[str], Iterable[pictures.Dot]]) -> str:
+    """A page of results with a picture of all of its rows behind the first heading."""
+    title, _, rest = page.partition("\n")
+    caption = "PyTorch's time divided by ours, a dot for each row; the pointer on a dot shows which."
+    return f"{title}\n\n{caption}\n\n{pictures.picture(list(dots(page)))}\n{rest}"
 
 
 def schedules() -> str:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import report, results
+from bench import products, report, results, steps
 from bench.results import TARGETS, Results, append, geomean, reached, read
 from bench.rows import Row, full
+from docs.site import pictures
 
 F32 = Row("Convolution", "resnet50_l1_3x3_b16", "f32", "NXC", 2)
 HEAVY = Row("Convolution", "vgg16_conv4_2", "f32", "NXC", 2)
 RGB = Row("ConvTranspose", "dcgan_rgb_b16", "f32", "NCX", 2)
 
 
-def record(row: Row, ours: float | None, onednn: float | None, torch: float | None = None) -> dict[str, Any]:
+def record(row: Any, ours: float | None, onednn: float | None, torch: float | None = None) -> dict[str, Any]:
     """A row in which candidates took so many seconds, or refused."""
     times = {"ours": ours, "onednn": onednn, "torch": torch}
     entries = {
@@ -173,6 +174,25 @@ def test_the_page_says_what_was_reached_what_fell_short_and_what_failed() -> Non
     assert report.markdown(stored()) == page
 
 
+def test_products_and_operations_of_steps_have_a_page_of_their_own() -> None:
+    product = record(products.every()[0], 0.01, 0.02, 0.03)
+    step = record(steps.every()[0], 0.01, None, 0.005)
+    page = report.others(found(product, step))
+    assert "## Matrix products" in page
+    assert "## Operations of steps" in page
+    assert [ratio for _, _, ratio in pictures.operations(page)] == [3, 0.5]
+    assert report.others(stored()) == ""
+    assert "Matrix products" not in report.markdown(found(product, step))
+
+
+def test_a_picture_has_a_dot_for_each_ratio_and_says_which_row_it_is() -> None:
+    dots = list(pictures.convolutions(report.markdown(stored())))
+    assert ("Convolution", "resnet50_l1_3x3_b16, f32 NXC, 2 threads", 3.0) in dots
+    svg = pictures.picture(dots)
+    assert svg.count("<circle") == len(dots)
+    assert "<title>resnet50_l1_3x3_b16, f32 NXC, 2 threads: 3</title>" in svg
+
+
 def test_the_plot_shows_points_of_both_candidates(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib, which draws the plot, is not installed")
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
@@ -186,7 +206,7 @@ def test_the_plot_shows_points_of_both_candidates(tmp_path: Path) -> None:
 
 def test_the_page_tells_how_many_rows_are_of_kernels_before_these() -> None:
     older = {**record(HEAVY, 0.010, 0.010), "kernels": "before"}
-    assert "; 1 rows were measured with earlier kernels." in report.markdown(
+    assert "; 1 row measured with earlier kernels." in report.markdown(
         found(record(F32, 1, 1), older, versions={"kernels": "k"})
     )
     assert "before these" not in report.markdown(found(record(F32, 1, 1), versions={"kernels": "k"}))

@@ -85,19 +85,27 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.skipif(browser.executable() is None, reason="Chromium is not installed")
-def test_pages_fit_narrow_and_wide_windows_and_their_tables_are_sorted_by_a_click(site: Path) -> None:
+def test_pages_fit_narrow_and_wide_windows_and_their_tables_and_pictures_answer(site: Path) -> None:
     shown = []
-    for page in ("site/index", "site/compare", "reference/soft_max", "tables/sharding"):
+    for page in ("site/index", "site/compare", "reference/soft_max", "tables/sharding", "bench/OPERATIONS"):
         text = (site / f"{page}.html").read_text(encoding="utf-8")
         text = text.replace("<head>", f'<head><base href="{(site / page).parent.as_uri()}/">')
         shown += [(page, text, width) for width in (360, 1200)]
     script = """
     const head = frame.querySelector("article thead th"), sizes = [frame.documentElement.scrollWidth, frame.body.innerText.length];
     for (let clicks = 0; head && clicks < 2; clicks++) head.click();
-    return [...sizes, head ? frame.querySelector("article tbody tr").innerText : ""];
+    const first = head ? frame.querySelector("article tbody tr").innerText : "";
+    const dots = [...frame.querySelectorAll("circle")], field = frame.querySelector(".picture input");
+    if (field) {
+      field.value = "bf16 1024x1024";
+      field.dispatchEvent(new frame.defaultView.Event("input", {bubbles: true}));
+    }
+    return [...sizes, first, dots.length, dots.filter((dot) => !dot.style.display).map((dot) => dot.textContent)];
     """
     found = browser.measured_all([(text, width) for _, text, width in shown], script)
-    for (page, _, width), (across, characters, first) in zip(shown, found, strict=True):
+    for (page, _, width), (across, characters, first, dots, left) in zip(shown, found, strict=True):
         assert across <= width, page
         assert characters > 500, page
         assert page != "tables/sharding" or first.startswith("type_cast")  # the last name comes first
+        assert all("bf16" in name and "1024x1024" in name for name in left)
+        assert (page == "bench/OPERATIONS") == (0 < len(left) < dots)
