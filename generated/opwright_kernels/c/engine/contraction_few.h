@@ -2,23 +2,27 @@
 // Products of so few rows that reading right is most of the work: it is read once, in place, and nothing is packed.
 //
 // If columns are contiguous, sums of a block of columns stay in the cache while the terms are added, TERMS at a time.
-// If terms are contiguous, each column is a sum over lanes. A task is a block of columns of one product.
+// If terms are contiguous, each column is a sum over lanes, of FEW_ROWS rows at a time. A task is a block of columns of
+// one product.
 
 #ifndef OPWRIGHT_CONTRACTION_FEW_H
 #define OPWRIGHT_CONTRACTION_FEW_H
 
 #include "contraction_cells.h"
+#include "tile.h"
 
 enum {
     FEW_ROWS = 8,
+    FEW_LANED_ROWS = 24, // of f32 where terms are contiguous and right has more than FEW_FAR bytes: 12x4096x4096 2.1, 24x3072x768
+    FEW_FAR = 1 << 20,   // 1.2 times as fast as tiles, 16x256x512 0.9 (Intel Xeon with AVX-512, 2 MB of L2, gcc 12.2)
     FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster if right is in the cache: 5x64x128 bf16 1.55, 8x200x64 1.5 times
     FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
-    FEW_LANED = 128,     // minimum terms per row for a sum over lanes
+    FEW_LANED = sizeof(elem) == 4 ? 32 : 128, // minimum terms per row for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
     FEW_CHAINS = 4,      // independent accumulators
-    FEW_BOTH = 2,        // columns that share the loads of left
-    FEW_LEFT = 65536,    // cells of left that are read again for each column
+    FEW_SHARING = 4,     // columns that share the loads of left, and rows those of right, where terms are contiguous
+    FEW_LEFT = 131072,   // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
     FEW_BYTES = 64 << 10, // of right that a task reads, at least
 };
@@ -37,7 +41,9 @@ static bool few_fits(const opwright_contraction *q) {
     const bool lanes = q->right_term == 1 && (q->rows <= 2 || near);
     if (OPWRIGHT_PAIRS && q->rows > FEW_PAIRED && q->columns * q->terms * (int64_t)sizeof(elem) <= FEW_NEAR)
         return false;
-    return q->rows <= FEW_ROWS && q->columns > q->rows && q->terms > 0 && (q->right_column == 1 || lanes);
+    const bool far = sizeof(elem) == 4 && q->columns * q->terms * (int64_t)sizeof(elem) > FEW_FAR;
+    const bool few = q->rows <= FEW_ROWS ? q->right_column == 1 || lanes : q->rows <= FEW_LANED_ROWS && far && lanes;
+    return few && q->columns > q->rows && q->terms > 0;
 }
 
 static int64_t few_columns(const opwright_contraction *q) {
@@ -46,7 +52,10 @@ static int64_t few_columns(const opwright_contraction *q) {
     return max(FEW_SHARED, FEW_BYTES / (q->terms * (int64_t)sizeof(elem)));
 }
 
-// A worker's scratch: a widened copy of left, and sums of columns.
+// Units of a row in the copy of left where terms are contiguous.
+static int64_t few_pitch(const opwright_contraction *q) { return ceil_div(q->terms, UNIT_CHANNELS) + LANES; }
+
+// A worker's scratch: a copy of left, and sums of columns.
 static int64_t few_worker_bytes(const opwright_contraction *q) {
     return (q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4) + 63) & ~(int64_t)63;
 }
@@ -94,30 +103,41 @@ INLINE float lanes_added(vec v) {
     return x[0];
 }
 
+enum { FEW_UNIT_TERMS = LANES * UNIT_CHANNELS }; // terms of a vector
+
+#if OPWRIGHT_PAIRS
+INLINE units few_load(const elem *p) { return units_load((const unit *)(const void *)p); }
+INLINE units few_load_part(const elem *p, int64_t n) { return pairs_load_part(p, n); }
+#else
+INLINE units few_load(const elem *p) { return elem_load(p); }
+INLINE units few_load_part(const elem *p, int64_t n) { return elem_load_part(p, n); }
+#endif
+
 // Sums of columns over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
-// cells. One column at a time is a single stream through memory, which is the bottleneck of few rows: eight at a time
-// read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). With more rows, it is the loads of left:
-// two columns share them. A column adds in the same order whichever stands beside it.
-INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const float *left, int64_t pitch, float *sums, int rows,
+// units, with zeros behind their terms. One column at a time is a single stream through memory, which is the bottleneck
+// of few rows: eight at a time read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). With more rows,
+// it is the loads of left: two columns share them. A column adds in the same order whichever stands beside it.
+INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, float *sums, int rows,
                       int columns, int chains) {
-    vec sum[FEW_ROWS][FEW_BOTH][FEW_CHAINS], x[FEW_BOTH];
+    vec sum[FEW_SHARING][FEW_SHARING][FEW_CHAINS];
+    units x[FEW_SHARING];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) UNROLL for (int a = 0; a < chains; a++)
         sum[r][c][a] = (vec){0};
     int64_t t = 0;
-    for (; t + chains * LANES <= terms; t += chains * LANES)
+    for (; t + chains * FEW_UNIT_TERMS <= terms; t += chains * FEW_UNIT_TERMS)
         UNROLL for (int a = 0; a < chains; a++) {
-            UNROLL for (int c = 0; c < columns; c++) x[c] = elem_load(right + c * column + t + a * LANES);
+            UNROLL for (int c = 0; c < columns; c++) x[c] = few_load(right + c * column + t + a * FEW_UNIT_TERMS);
             UNROLL for (int r = 0; r < rows; r++) {
-                const vec l = vec_load(left + r * pitch + t + a * LANES);
-                UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] += l * x[c];
+                const units l = units_load(left + r * pitch + t / UNIT_CHANNELS + a * LANES);
+                UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] = fused(sum[r][c][a], l, x[c]);
             }
         }
-    for (; t < terms; t += LANES) {
-        const int64_t there = min(LANES, terms - t);
-        UNROLL for (int c = 0; c < columns; c++) x[c] = elem_load_part(right + c * column + t, there);
+    for (; t < terms; t += FEW_UNIT_TERMS) {
+        const int64_t there = min(FEW_UNIT_TERMS, terms - t);
+        UNROLL for (int c = 0; c < columns; c++) x[c] = few_load_part(right + c * column + t, there);
         UNROLL for (int r = 0; r < rows; r++) {
-            const vec l = vec_load_part(left + r * pitch + t, there);
-            UNROLL for (int c = 0; c < columns; c++) sum[r][c][0] += l * x[c];
+            const units l = units_load(left + r * pitch + t / UNIT_CHANNELS);
+            UNROLL for (int c = 0; c < columns; c++) sum[r][c][0] = fused(sum[r][c][0], l, x[c]);
         }
     }
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) {
@@ -126,54 +146,81 @@ INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const fl
     }
 }
 
+// The sums of up to FEW_SHARING columns.
+#define LANED(ROWS)                                                                                                    \
+    static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const unit *left,    \
+                                 float *sums) {                                                                        \
+        const int64_t column = q->right_column, pitch = few_pitch(q);                                                  \
+        int64_t n = 0;                                                                                                 \
+        for (; ROWS > 2 && n + FEW_SHARING <= count; n += FEW_SHARING)                                                 \
+            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, FEW_SHARING, 1);              \
+        for (; n < count; n++)                                                                                         \
+            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, 1, FEW_CHAINS);               \
+    }
+LANED(1) LANED(2) LANED(3) LANED(4)
+
 // The functions for a number of rows.
 #define FEW(ROWS)                                                                                                      \
     static void few_beside_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,  \
                                   float *sums) {                                                                       \
         few_beside(q, right, count, left, sums, ROWS);                                                                 \
-    }                                                                                                                  \
-    static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,   \
-                                 float *sums) {                                                                        \
-        const int chains = ROWS <= 2 ? FEW_CHAINS : ROWS <= 4 ? FEW_CHAINS / 2 : 1;                                    \
-        const int64_t column = q->right_column, pitch = q->terms + LANES;                                              \
-        int64_t n = 0;                                                                                                 \
-        for (; ROWS > 2 && n + FEW_BOTH <= count; n += FEW_BOTH)                                                       \
-            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, FEW_BOTH, chains);            \
-        for (; n < count; n++)                                                                                         \
-            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, 1, chains);                   \
     }
 FEW(1) FEW(2) FEW(3) FEW(4)
 FEW(5) FEW(6) FEW(7) FEW(8)
 
-typedef void few_function(const opwright_contraction *q, const elem *right, int64_t count, const float *left, float *sums);
-static few_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
+typedef void few_beside_function(const opwright_contraction *, const elem *right, int64_t count, const float *left, float *sums);
+typedef void few_lanes_function(const opwright_contraction *, const elem *right, int64_t count, const unit *left, float *sums);
+static few_beside_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
                                            few_beside_5, few_beside_6, few_beside_7, few_beside_8};
-static few_function *const FEW_LANES[] = {0, few_lanes_1, few_lanes_2, few_lanes_3, few_lanes_4,
-                                          few_lanes_5, few_lanes_6, few_lanes_7, few_lanes_8};
+static few_lanes_function *const FEW_LANES[] = {0, few_lanes_1, few_lanes_2, few_lanes_3, few_lanes_4};
+
+// The terms of a row of left, and a vector of zeros.
+static void few_row(const opwright_contraction *q, const elem *from, unit *to) {
+    int64_t t = 0;
+#if OPWRIGHT_PAIRS
+    elem *const cells = (elem *)(void *)to;
+    for (; t < q->terms; t++)
+        cells[t] = from[t * q->left_term];
+    memset(cells + t, 0, (size_t)(2 * few_pitch(q) - t) * sizeof *cells);
+#else
+    if (q->left_term == 1)
+        for (; t + LANES <= q->terms; t += LANES)
+            vec_store(to + t, elem_load(from + t));
+    for (; t < q->terms; t++)
+        to[t] = elem_get(from + t * q->left_term);
+    vec_store(to + t, (vec){0});
+#endif
+}
 
 static void few_task(const void *context, int64_t task, int64_t worker) {
     const few *f = context;
     const opwright_contraction *q = f->q;
-    float *sums = (float *)(void *)(f->workers + worker * f->worker_bytes), *copy = sums + q->rows * FEW_COLUMNS;
+    float *sums = (float *)(void *)(f->workers + worker * f->worker_bytes), *terms = sums + q->rows * FEW_COLUMNS;
+    unit *rows = (unit *)(void *)terms;
     int64_t left_at, right_at, out_at_;
     product_at(q, task / f->stretches, &left_at, &right_at, &out_at_);
     const bool beside = q->right_column == 1;
-    const int64_t pitch = q->terms + LANES, first = task % f->stretches * f->columns;
+    const int64_t pitch = few_pitch(q), first = task % f->stretches * f->columns;
     const int64_t last = min(q->columns, first + f->columns);
     for (int64_t r = 0; r < q->rows; r++) {
         const elem *from = f->left + left_at + r * q->left_row;
-        int64_t t = 0;
-        if (!beside && q->left_term == 1)
-            for (; t + LANES <= q->terms; t += LANES)
-                vec_store(copy + r * pitch + t, elem_load(from + t));
-        for (; t < q->terms; t++)
-            copy[beside ? t * q->rows + r : r * pitch + t] = elem_get(from + t * q->left_term);
+        if (!beside)
+            few_row(q, from, rows + r * pitch);
+        else
+            for (int64_t t = 0; t < q->terms; t++)
+                terms[t * q->rows + r] = elem_get(from + t * q->left_term);
     }
     for (int64_t n = first; n < last; n += FEW_COLUMNS) {
         const int64_t count = min(FEW_COLUMNS, last - n);
-        if (beside)
+        const elem *right = f->right + right_at + n * q->right_column;
+        if (beside) {
             memset(sums, 0, (size_t)(q->rows * FEW_COLUMNS) * sizeof *sums);
-        (beside ? FEW_BESIDE : FEW_LANES)[q->rows](q, f->right + right_at + n * q->right_column, count, copy, sums);
+            FEW_BESIDE[q->rows](q, right, count, terms, sums);
+        } else
+            for (int64_t c = 0; c < count; c += FEW_SHARING)
+                for (int64_t r = 0; r < q->rows; r += FEW_SHARING)
+                    FEW_LANES[min(FEW_SHARING, q->rows - r)](q, right + c * q->right_column, min(FEW_SHARING, count - c),
+                                                             rows + r * pitch, sums + r * FEW_COLUMNS + c);
         for (int64_t r = 0; r < q->rows; r++)
             put_sums(q, &f->out, out_at_ + r * q->out_row + n * q->out_column, sums + r * FEW_COLUMNS, count, worker);
     }

@@ -54,7 +54,7 @@ static int64_t round_up(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
     exchange(&other);
-    if (min(q->columns, q->rows) <= FEW_ROWS && q->columns < q->rows && few_fits(&other))
+    if (q->columns < q->rows && few_fits(&other))
         return true;
     if (few_fits(q))
         return false;
