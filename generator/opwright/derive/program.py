@@ -182,7 +182,7 @@ class Program:
         `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells;
         `min(max(h - 1, 0), H - 1)` on one of H cells, if H is never 0.
         """
-        if self.covers(name, axis, index) or self._wraps(name, axis, index) or self._held(name, axis, index):
+        if self.covers(name, axis, index) or self._wraps(name, axis, index) or self._clamps(name, axis, index):
             return True
         quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
         if not isinstance(quotient, Binary) or quotient.op != "/":
@@ -208,7 +208,7 @@ class Program:
         wrapped = isinstance(index, Binary) and index.op == "%" and index.right == along.extent
         return wrapped and along.kind in ("one", "spatial")
 
-    def _held(self, name: str, axis: int, index: Expr) -> bool:
+    def _clamps(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index is clamped to the cells of its axis, which are some in every call."""
         along = self.arrays[name].axes[axis]
         some = along.kind in ("one", "spatial") and expr.names(along.extent) <= self.positive
