@@ -119,7 +119,9 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize(
-    "shape", [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (131, 257, 1100), (700, 33, 2)], ids=str
+    "shape",
+    [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (19, 300, 1100), (131, 257, 1100), (700, 33, 2)],
+    ids=str,
 )
 def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int], dtype: str) -> None:
     _, kernels, _ = made
@@ -136,14 +138,16 @@ def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int],
 
 
 def test_few_rows_of_many_terms_add_up_exactly_with_any_number_of_columns(made: Made) -> None:
-    """Columns are taken in twos, and the last one alone."""
+    """Rows and columns are taken in fours, the last ones alone; many rows only beside a matrix beyond the caches."""
     rng = np.random.default_rng(8)
-    for rows, dtype in itertools.product(range(1, 10), ("f32", "bf16")):
-        columns, terms = rows + int(rng.integers(1, 70)), int(rng.integers(rows * 128, 4200))
+    for rows, dtype in itertools.product(range(1, 27), ("f32", "bf16")):
+        columns, terms = rows + int(rng.integers(1, 70)), int(rng.integers(min(rows, 8) * 128, 4200))
+        columns = max(columns, (1 << 18) // terms + 5) if rows > 8 else columns
         a, b = (rng.integers(-2, 3, (count, terms)).astype(DTYPES[dtype]) for count in (rows, columns))
-        found = made[1].mat_mul(a, b, transpose_b=True)
-        wanted = (a.astype(np.float32) @ b.astype(np.float32).T).astype(found.dtype)
-        assert (found.astype(np.float32) == wanted.astype(np.float32)).all(), (rows, columns, terms, dtype)
+        wanted = a.astype(np.float32) @ b.astype(np.float32).T
+        for left, right, expected in ((a, b, wanted), (b, a, wanted.T)):
+            found = made[1].mat_mul(left, right, transpose_b=True)
+            assert (found == expected.astype(found.dtype)).all(), (rows, columns, terms, dtype)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:
