@@ -23,17 +23,16 @@ def quick(plan: Any) -> Quick:
     One input is written out, and two if all others are absent: loops take as long as all the rest.
     """
     one_output = len(plan.outputs) == 1 and not plan.lists
-    whole = one_output and not any(bits for _, bits, *_ in (*plan.inputs, *plan.outputs))
-    if whole and len(plan.inputs) == 1:
+    if one_output and len(plan.inputs) == 1:
         return _of_one(plan)
-    if whole and len(plan.inputs) > 1 and None not in plan.absent[2:]:
+    if one_output and len(plan.inputs) > 1 and None not in plan.absent[2:]:
         return _of_two(plan)
     return _of_many(plan)
 
 
 def _of_one(plan: Any) -> Quick:
     address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
-    ((kind, _),), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
+    ((kind, bits),), ((kind_out, bits_out, shape, dtype),) = plan.inputs, plan.outputs
     serial, (team, size) = plan.terms < SERIAL_TERMS, plan.alone
     made = empty if serial else allocated
 
@@ -44,7 +43,8 @@ def _of_one(plan: Any) -> Quick:
         result = made(shape, dtype) if out is None else out
         if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
             return None
-        at, to = address(kind, a), address(kind_out, result)
+        at = address(kind, a if bits is None else a.getfield(bits))
+        to = address(kind_out, result if bits_out is None else result.getfield(bits_out))
         if (serial and threads is None) or (threads == 1 and type(threads) is int):
             kernel(at, to, sizes, 0, phases, team, memory(size) if size else null)
         else:
@@ -57,7 +57,7 @@ def _of_one(plan: Any) -> Quick:
 
 def _of_two(plan: Any) -> Quick:
     address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
-    ((kind_a, _), (kind_b, _), *_), ((kind_out, _, shape, dtype),) = plan.inputs, plan.outputs
+    ((kind_a, bits_a), (kind_b, bits_b), *_), ((kind_out, bits_out, shape, dtype),) = plan.inputs, plan.outputs
     serial, (team, size), (_, absent, *others) = plan.terms < SERIAL_TERMS, plan.alone, plan.absent
     made = empty if serial else allocated
 
@@ -70,7 +70,9 @@ def _of_two(plan: Any) -> Quick:
         result = made(shape, dtype) if out is None else out
         if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
             return None
-        at_a, at_b, to = address(kind_a, a), absent if b is None else address(kind_b, b), address(kind_out, result)
+        at_a = address(kind_a, a if bits_a is None else a.getfield(bits_a))
+        at_b = absent if b is None else address(kind_b, b if bits_b is None else b.getfield(bits_b))
+        to = address(kind_out, result if bits_out is None else result.getfield(bits_out))
         if (serial and threads is None) or (threads == 1 and type(threads) is int):
             kernel(at_a, at_b, *others, to, sizes, 0, phases, team, memory(size) if size else null)
         else:
