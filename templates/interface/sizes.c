@@ -243,7 +243,8 @@ static candidate described(const planner *t, const opw_lanes *letter)
     return made;
 }
 
-// The rows of the table of schedules; the first whose condition holds is used.
+// The rows of the table of schedules; the first whose condition holds is used. Letters with less than a third of the
+// work of another are left out.
 static bool holds(int row, const candidate *c)
 {
     const bool enough = c->extent >= ENOUGH, own = c->lanes->own;
@@ -255,15 +256,18 @@ static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
     enum { ROWS = 6, LETTERS = 8 };
     candidate made[LETTERS];
+    int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {
         made[n] = described(t, &phase->letters[n]);
+        most = made[n].lanes->terms > most ? made[n].lanes->terms : most;
     }
     for (int row = 0; row < ROWS; ++row) {
         int64_t best = -1;
         for (int64_t n = 0; n < phase->count; ++n) {
             const bool first = best < 0 || made[n].lanes->terms > made[best].lanes->terms;
             const bool alike = best >= 0 && made[n].lanes->terms == made[best].lanes->terms;
-            if (holds(row, &made[n]) && (first || (alike && made[n].extent > made[best].extent))) {
+            const bool works = 3 * made[n].lanes->terms >= most;
+            if (works && holds(row, &made[n]) && (first || (alike && made[n].extent > made[best].extent))) {
                 best = n;
             }
         }

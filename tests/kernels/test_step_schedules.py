@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -144,3 +145,15 @@ def test_rows_in_groups_have_the_bits_of_each_row_alone(isa: str, length: int) -
         for threads in (1, 2, 3):
             for number, found in enumerate(results(src, diff, threads)):
                 assert found.tobytes() == b"".join(each[number].tobytes() for each in alone)
+
+
+def test_lanes_do_not_go_along_a_letter_that_only_begins_or_copies_cells(isa: str) -> None:
+    random = np.random.default_rng(5)
+    src, diff = drawn(random, 2, 32, 28, 28), drawn(random, 2, 32, 14, 14)
+    window = {"kernel": [2, 2], "strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "data_format": "NCX"}
+    (lanes,) = re.findall("lanes along (.*):", str(kernels.explain("max_pool_backward", src, diff, **window)))
+    assert lanes == "c"
+    found = kernels.max_pool_backward(src, diff, **window)
+    cells = src.reshape(2, 32, 14, 2, 14, 2)
+    wanted = np.where(cells == cells.max((3, 5), keepdims=True), diff[:, :, :, None, :, None], 0)
+    assert (found == wanted.reshape(src.shape)).all()
