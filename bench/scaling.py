@@ -134,7 +134,8 @@ def _first(layer: Layer) -> str:
 
 def rows() -> Iterator[tuple[str, str, list[tuple[float, float] | None]]]:
     for network, samples in (("ResNet-50", 32), ("3-D U-Net", 1), ("transformer", 4)):
-        yield network, f"training, {samples} samples a worker", [trained(network, n, samples) for n in WORKERS]
+        plural = "s" if samples > 1 else ""
+        yield network, f"training, {samples} sample{plural} a worker", [trained(network, n, samples) for n in WORKERS]
     yield "3-D U-Net", "one volume, halos along one axis", [by_letter("3-D U-Net", "i", n, 1) for n in WORKERS]
     yield "transformer", "rows of one sample", [by_letter("transformer", "m", n, 1) for n in WORKERS]
     yield "transformer", "columns of weights", [by_letter("transformer", "n", n, 1) for n in WORKERS]
@@ -145,7 +146,7 @@ def main() -> None:
     print("| network | split | " + " | ".join(f"{n} workers" for n in WORKERS) + " |")
     print("|---|---|" + "---|" * len(WORKERS))
     for network, split, found in rows():
-        cells = ["too few values" if one is None else f"{one[0] / 1e6:.3g} MB, {one[1]:.0%}" for one in found]
+        cells = ["too few values" if one is None else f"{one[0] / 1e6:,.0f} MB, {one[1]:.0%}" for one in found]
         print(f"| {network} | {split} | " + " | ".join(cells) + " |")
 
 
