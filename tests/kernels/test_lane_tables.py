@@ -40,3 +40,36 @@ def test_a_board_alternates_along_all_of_its_axes(tmp_path: Path) -> None:
                     found = module.checkerboard(src, row, threads=threads)
                     assert np.array_equal(found[0], (n + h + w) % 2 == 0), isa
                     assert np.array_equal(found[1], thirds), isa
+
+
+WINDOWS = """op: EvenWindows
+revision: 1
+summary: Sums over windows that cover a row for any number of them.
+dims: {row: I}
+attributes:
+  - {name: count, symbol: O, type: s64, required: true, min: 1}
+inputs:
+  - {name: src, dims: {I: I}}
+outputs:
+  - {name: dst, dims: {O: O}}
+dtypes:
+  - {src: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {i: I, o: O}
+  steps:
+    - do: cells[o] += 1
+      where: [i >= floor(o * I / O), i < ceil((o + 1) * I / O)]
+    - dst[o] += cells[o] * src[i]
+"""
+
+
+def test_a_quotient_of_the_next_lane_has_an_entry_for_the_last_lane_of_a_task(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        _, module = package({"even_windows.yaml": WINDOWS}, tmp_path, "next_lanes")
+        for row, count in [(1, 4), (5, 4), (9, 70), (70, 9)]:
+            ends = np.arange(count + 1) * row
+            cells = -(-ends[1:] // count) - ends[:-1] // count
+            for isa in {usable(module)[0], "portable"}:
+                with instruction_set(module, isa):
+                    found = module.even_windows(np.ones(row, np.float32), count=count)
+                    assert np.array_equal(found, cells * row), (isa, row, count)

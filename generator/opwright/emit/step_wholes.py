@@ -118,7 +118,7 @@ def _of_lane(code: Node, lane: str) -> tuple[Node, set[Expr]]:
     if code == Name(lane):
         return code, {Name(lane)}
     in_row = isinstance(code, Binary) and code.operator == "+" and code.left == Name(lane)
-    if in_row and nodes.names(code.right) <= POSITIONS:  # type: ignore[attr-defined]
+    if in_row and frozenset() < nodes.names(code.right) <= POSITIONS:  # type: ignore[attr-defined]
         return code.left, {code}  # type: ignore[attr-defined,arg-type]
     places = set[Expr]()
 
