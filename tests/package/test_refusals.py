@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -355,3 +356,11 @@ def test_the_table_is_long_and_reaches_every_family_of_rules() -> None:
     assert len(ROWS) >= 80
     assert endings <= {row[2].rsplit("-", 1)[-1] for row in ROWS}
     assert {row[0] for row in ROWS} == set(BASES)
+
+
+def test_a_refusal_of_a_derived_gradient_names_the_line_of_its_spec() -> None:
+    operation = importlib.import_module("opwright_kernels._square_backward").OPERATION
+    with pytest.raises(ok.SpecError) as refused:
+        operation.call([np.zeros(2, F32), np.zeros(3, F32)], (), None, None, None)
+    assert refused.value.rule == "diff_dst-shape"
+    assert refused.value.spec.startswith("spec/onednn_graph/gradients/square_backward.yaml:")

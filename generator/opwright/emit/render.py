@@ -173,6 +173,9 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     def made() -> tuple[Op, ...]:
         return tuple(map(as_steps, ops))
 
+    def every() -> tuple[Op, ...]:
+        return tuple(map(as_steps, library.every))
+
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
     files["__init__.py"] = Output(
@@ -203,7 +206,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
     files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
-        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made()})}
+        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in every()})}
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
     entry = split_prose.entry
