@@ -20,6 +20,7 @@ from ._rules import INDEX_LIMIT, Described, Extent, Words, dtype_name, word
 from ._words import describe
 
 Places = Mapping[str, tuple[int, ...]]
+MAX_AXES = 64  # of an array of NumPy
 # The words by which attributes state data types, and what rows of data types call these.
 DTYPE_OF = {
     "f32": "float32",
@@ -323,11 +324,13 @@ def stated(name: str, value: object, whole: tuple[int, ...] | None = None, keeps
     entries = int_list(name, value)
     if any(entry < (0 if whole is None else -1) for entry in entries):
         raise Refusal(f"{name}-range", name, str(list(entries)), f"extents of at least {0 if whole is None else -1}")
-    if whole is None:
-        return entries
-    if keeps and any(entry == 0 for entry in entries[len(whole) :]):
+    if whole is not None and keeps and any(entry == 0 for entry in entries[len(whole) :]):
         got = f"{list(entries)}, with a 0 behind the last axis of {_say(whole)}"
         raise Refusal(f"{name}-range", name, got, "0 only where there is an extent to keep")
+    if len(entries) > MAX_AXES:
+        raise Refusal(f"{name}-length", name, f"{len(entries)} entries", f"at most {MAX_AXES}")
+    if whole is None:
+        return entries
     found = [whole[at] if keeps and entry == 0 else entry for at, entry in enumerate(entries)]
     cells = math.prod(whole)
     others = math.prod(entry for entry in found if entry != -1)

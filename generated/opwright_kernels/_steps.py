@@ -312,7 +312,8 @@ def _same_cells(value: Any, target: Array) -> bool:
     """Whether an input is the array to write into: of the same memory, cell by cell."""
     return (
         isinstance(value, np.ndarray)
-        and (value.dtype, value.shape, value.strides) == (target.dtype, target.shape, target.strides)
+        and (value.dtype, value.shape) == (target.dtype, target.shape)
+        and all(n == 1 or a == b for n, a, b in zip(value.shape, value.strides, target.strides))
         and value.__array_interface__["data"][0] == target.__array_interface__["data"][0]
     )
 

@@ -39,7 +39,7 @@ typedef struct opw_argument {
     size_t at;
     bool optional;
     bool states_shape;
-    bool joined;            // a list of tensors
+    const char *joined;     // of a list of tensors, the axis along which they are joined
     const uint64_t *absent; // by row, the bits of the element that an omitted input reads as
 } opw_argument;
 
@@ -143,7 +143,7 @@ typedef struct opw_operation {
     const opw_product_of *products;
     const opw_word_list *words;
     const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
-    const char *joined_axis, *joined_size;
+    const char *joined_axis, *joined_size; // of the input whose arrays are processed one after the other; NULL: none
 } opw_operation;
 
 // An array of a call, as kernels walk it; strides are in elements.

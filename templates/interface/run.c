@@ -42,11 +42,17 @@ static opw_ints shape_of(const opwright_tensor *tensor)
     return shape;
 }
 
+// A data type as NumPy prints it; rows of data types name the class of booleans.
+static const char *printed(opwright_dtype dtype)
+{
+    return dtype == OPWRIGHT_BOOLEAN ? "bool" : opw_dtype_names[dtype].numpy;
+}
+
 static void describe(opw_text *text, const opwright_tensor *tensor)
 {
     const opw_ints shape = shape_of(tensor);
     opw_put(text, "a ");
-    opw_put(text, opw_dtype_names[tensor->dtype].numpy);
+    opw_put(text, printed(tensor->dtype));
     opw_put(text, " array of shape ");
     opw_put_tuple(text, shape.at, shape.count);
 }
@@ -177,7 +183,7 @@ static void understood(opw_context *x, const opw_operation *op, const void *call
         const opw_argument *const argument = &op->inputs[n];
         const opwright_tensor *first = NULL;
         x->found.places[n].count = 0;
-        if (argument->joined) {
+        if (argument->joined != NULL) {
             checked_list(x, argument, data);
             first = x->refused ? NULL : tensors_at(call, argument).entries[0];
         } else {
@@ -262,7 +268,10 @@ static bool same_cells(const opwright_tensor *a, const opwright_tensor *b)
     }
     strides_of(a, strides_a);
     strides_of(b, strides_b);
-    return memcmp(strides_a, strides_b, (size_t)a->ndim * sizeof *strides_a) == 0;
+    for (int64_t n = 0; n < a->ndim; ++n) {
+        same = same && (a->shape[n] == 1 || strides_a[n] == strides_b[n]);
+    }
+    return same;
 }
 
 static bool same_places(const opw_places *a, const opw_places *b)
@@ -292,7 +301,7 @@ static void refuse_overlap(opw_context *x, int64_t number, const opwright_tensor
                          same_places(&x->found.places[n], &x->found.outputs[number].places);
         const opwright_tensor *one = NULL;
         opwright_tensors many = {&one, 1};
-        if (op->inputs[n].joined) {
+        if (op->inputs[n].joined != NULL) {
             many = tensors_at(x->call, &op->inputs[n]);
         } else {
             one = tensor_at(x->call, &op->inputs[n]);
@@ -330,7 +339,7 @@ static void checked_output(opw_context *x, int64_t number)
     if (target->dtype != dtype) {
         refuse_out(x, "out-dtype", target);
         opw_put(&x->expected, "dtype ");
-        opw_put(&x->expected, opw_dtype_names[dtype].numpy);
+        opw_put(&x->expected, printed(dtype));
     }
     const opw_ints shape = shape_of(target);
     const opw_extent own = OPWRIGHT_RUN(shape), wanted = OPWRIGHT_RUN(output->shape);
@@ -431,12 +440,24 @@ static opwright_list list_at(const void *call, const opw_array_info *info)
     return info->ints != NULL ? opw_list_or(list, *info->ints) : list;
 }
 
-// Bytes in addition to the kernel's own: lists of real numbers, and outputs that kernels write although the call lacks
-// them.
+// Whether the tensors of an input are copied into one: kernels read across them.
+static bool copied_together(const opw_operation *op, int64_t input)
+{
+    return op->inputs[input].joined != NULL && op->joined_axis == NULL;
+}
+
+// Bytes in addition to the kernel's own: joined inputs, lists of real numbers, and outputs that kernels write although
+// the call lacks them.
 static opw_int bytes_beside(const opw_context *x)
 {
     const opw_operation *const op = x->op;
     opw_int bytes = 0;
+    for (int64_t n = 0; n < op->input_count; ++n) {
+        if (copied_together(op, n)) {
+            const opw_int size = opw_dtype_names[x->inputs[n].dtype].size;
+            bytes = opw_add(bytes, lines(opw_mul(opw_prod(&x->inputs[n].shape), size)));
+        }
+    }
     for (int64_t n = 0; n < op->array_count; ++n) {
         if (op->arrays[n].role == OPWRIGHT_LISTED && op->arrays[n].dtype == OPWRIGHT_F32) {
             bytes += lines((opw_int)sizeof(float) * reals_at(x->call, &op->arrays[n]).count);
@@ -513,6 +534,56 @@ static void put_list(const opw_context *x, opw_array *array, const opw_array_inf
     }
 }
 
+static void copy_cells(char *to, const int64_t *strides, const opwright_tensor *tensor)
+{
+    const int64_t size = opw_dtype_names[tensor->dtype].size, axes = tensor->ndim;
+    const char *from = tensor->data;
+    int64_t steps[OPWRIGHT_AXES], at[OPWRIGHT_AXES] = {0}, axis = 0;
+    strides_of(tensor, steps);
+    for (int64_t n = 0; n < axes; ++n) {
+        if (tensor->shape[n] == 0) {
+            return;
+        }
+    }
+    while (axis >= 0) {
+        memcpy(to, from, (size_t)size);
+        for (axis = axes - 1; axis >= 0 && ++at[axis] == tensor->shape[axis]; --axis) {
+            to -= (at[axis] - 1) * strides[axis] * size;
+            from -= (at[axis] - 1) * steps[axis] * size;
+            at[axis] = 0;
+        }
+        if (axis >= 0) {
+            to += strides[axis] * size;
+            from += steps[axis] * size;
+        }
+    }
+}
+
+static void put_joined(const opw_context *x, opw_array *array, int64_t input, char **beside)
+{
+    const opw_seen *const seen = &x->inputs[input];
+    const opw_argument *const argument = &x->op->inputs[input];
+    const opw_places *const places = &x->found.places[input];
+    int64_t shape[OPWRIGHT_AXES];
+    opw_int room[OPWRIGHT_AXES];
+    for (int64_t n = 0; n < seen->shape.count; ++n) {
+        shape[n] = (int64_t)seen->shape.at[n];
+    }
+    const opwright_tensor whole = {*beside, seen->dtype, (int32_t)seen->shape.count, shape, NULL};
+    put_tensor(array, &whole, places);
+    if (*beside != NULL) {
+        const opwright_tensors parts = tensors_at(x->call, argument);
+        const int64_t spot = (int64_t)opw_spots_of(places, argument->joined, room).at[0];
+        const int64_t size = opw_dtype_names[seen->dtype].size;
+        char *to = *beside;
+        for (int64_t n = 0; n < parts.count; ++n) {
+            copy_cells(to, array->strides, parts.entries[n]);
+            to += parts.entries[n]->shape[spot] * array->strides[spot] * size;
+        }
+        *beside += lines(opw_mul(opw_prod(&seen->shape), size));
+    }
+}
+
 // All arrays of a call; `piece` is the current one of joined inputs. The additional memory may be NULL.
 static void put_arrays(const opw_context *x, opw_array *arrays, int64_t piece, char *beside)
 {
@@ -526,9 +597,11 @@ static void put_arrays(const opw_context *x, opw_array *arrays, int64_t piece, c
             put_output(x, &arrays[n], output++, &beside);
         } else {
             const opw_argument *const argument = &op->inputs[input];
-            const opwright_tensor *const tensor = argument->joined ? tensors_at(x->call, argument).entries[piece]
+            const opwright_tensor *const tensor = argument->joined != NULL ? tensors_at(x->call, argument).entries[piece]
                                                                    : tensor_at(x->call, argument);
-            if (tensor != NULL) {
+            if (copied_together(op, input)) {
+                put_joined(x, &arrays[n], input, &beside);
+            } else if (tensor != NULL) {
                 put_tensor(&arrays[n], tensor, &x->found.places[input]);
             } else { // one cell stands for an omitted input
                 const opwright_dtype dtype = op->rows[x->found.row * (op->input_count + op->output_count) + input];
@@ -552,12 +625,12 @@ static int64_t cut(opw_context *x, opw_array *arrays, int64_t begin)
         return 0;
     }
     for (int64_t n = 0, input = 0; n < op->array_count; ++n) {
-        if (op->arrays[n].role == OPWRIGHT_INPUT && op->inputs[input++].joined) {
+        if (op->arrays[n].role == OPWRIGHT_INPUT && op->inputs[input++].joined != NULL) {
             extent = arrays[n].shape[opw_spots_of(arrays[n].places, op->joined_axis, room).at[0]];
         }
     }
     for (int64_t n = 0, input = 0; n < op->array_count; ++n) {
-        const bool piece = op->arrays[n].role == OPWRIGHT_INPUT && op->inputs[input++].joined;
+        const bool piece = op->arrays[n].role == OPWRIGHT_INPUT && op->inputs[input++].joined != NULL;
         for (const opw_pair *axis = op->arrays[n].sizes; !piece && axis->name != NULL; ++axis) {
             const opw_extent spots = opw_spots_of(arrays[n].places, axis->name, room);
             if (strcmp(axis->value, op->joined_size) == 0 && spots.count > 0) {
@@ -579,8 +652,8 @@ static int64_t cut(opw_context *x, opw_array *arrays, int64_t begin)
 static int64_t pieces(const opw_context *x)
 {
     int64_t count = 1;
-    for (int64_t n = 0; n < x->op->input_count; ++n) {
-        count = x->op->inputs[n].joined ? tensors_at(x->call, &x->op->inputs[n]).count : count;
+    for (int64_t n = 0; n < x->op->input_count && x->op->joined_axis != NULL; ++n) {
+        count = x->op->inputs[n].joined != NULL ? tensors_at(x->call, &x->op->inputs[n]).count : count;
     }
     return count;
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from opwright.commands.export_c import export_c
 from opwright.language.library import Library
-from opwright.load import load
+from opwright.load import load_with_gradients
 from opwright.project import Project, find
 from support.c_library import CLibrary, compiled
 
@@ -20,7 +21,9 @@ def project() -> Project:
 
 @pytest.fixture(scope="session")
 def library(project: Project) -> Library:
-    return load(project.spec, project.root)
+    """All operations that an export has: derived gradients, too."""
+    library = load_with_gradients(project.spec, project.root)
+    return replace(library, ops=library.every)
 
 
 @pytest.fixture(scope="session")

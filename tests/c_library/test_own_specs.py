@@ -16,8 +16,10 @@ from support.step_calls import StepCaller
 from .test_build import needs, run
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
-# Lists of real numbers with defaults, steps that words choose, an operand that repeats cells.
-NAMES = ("clip_channels", "row_norms", "attention", "two_reductions") if FULL else ("clip_channels", "two_reductions")
+# Lists of real numbers with defaults, steps that words choose, arrays that are read as one, an input that is -inf where
+# it is omitted, a contraction of windows; in the long form, all.
+SOME = ("clip_channels", "two_reductions", "stack_and_mean", "attention_sinks", "banded")
+NAMES = sorted(path.stem for path in FORMULAS.glob("*.yaml")) if FULL else SOME
 CALLS = 60 if FULL else 12
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.project import Project
-from opwright_kernels import TensorSpec
+from opwright_kernels import TensorSpec, _interface
 from support.c_library import CCall, CLibrary, Error, Refused, Run, Shape, Tensor
 from support.generated import FULL, rng
 from support.spec_calls import Caller
@@ -25,10 +26,16 @@ from support.step_calls import StepCaller
 CONVOLUTION = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 
 
+def operation_of(op: Op) -> Any:
+    """An operation of the package; derived gradients have no public function."""
+    return importlib.import_module(f"opwright_kernels._{op.function}").OPERATION
+
+
 def in_python(op: Op, inputs: Any, values: Any) -> list[tuple[int, ...]] | str:
     """The shapes of a call, or the message of its refusal."""
+    operation = operation_of(op)
     try:
-        shapes = ok.infer_shape(op.function, *inputs, **values)
+        shapes = _interface.infer_shape(operation, *_interface.bound(operation, inputs, values))
     except ok.SpecError as error:
         return str(error)
     return [shapes] if not shapes or isinstance(shapes[0], int) else [*shapes]
@@ -179,3 +186,11 @@ def test_export_says_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.main(["export", str(tmp_path / "new"), "--c", "no_such_operation"]) != 0
     assert "no operation 'no_such_operation'" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_derived_gradient_is_exported_by_its_name(tmp_path: Path) -> None:
+    assert cli.main(["export", str(tmp_path / "new"), "--c", "SquareBackward", "relu"]) == 0
+    header = (tmp_path / "new" / "public" / "opwright_operations.h").read_text()
+    assert "opwright_square_backward(" in header
+    assert "opwright_relu(" in header
+    assert "opwright_square(" not in header

@@ -19,9 +19,11 @@ from opwright.derive.as_steps import as_steps
 from opwright.emit import c_interface
 from opwright.language.dtypes import DTYPES
 from opwright.language.library import Library
+from opwright.oracle import dtypes as oracle
 
 NUMBERS = {dtype.numpy: number for number, dtype in enumerate(DTYPES.values(), start=1)}
 NUMPY = {number: name for name, number in NUMBERS.items()}
+ARRAYS = {DTYPES[name].numpy: dtype for name, dtype in oracle.NUMPY.items()}
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 
@@ -188,10 +190,18 @@ class CLibrary:
 
     def infer(self, function: str, call: CCall) -> list[tuple[tuple[int, ...], str]]:
         """Shapes and data types of the outputs that a call has. Refused where it breaks a rule."""
+        return [found for found in self._shapes(function, call) if found is not None]
+
+    def outputs(self, function: str, inputs: Sequence[Any], values: Mapping[str, Any]) -> list[Any]:
+        """Arrays to write into; None for an output that a call does not have."""
+        found = self._shapes(function, self.call(function, inputs, values))
+        return [None if one is None else np.full(one[0], 7, ARRAYS[one[1]]) for one in found]
+
+    def _shapes(self, function: str, call: CCall) -> list[tuple[tuple[int, ...], str] | None]:
         shapes, error = (Shape * call.outputs)(), Error()
         if getattr(self.lib, f"opwright_{function}_infer")(c.byref(call.struct), shapes, c.byref(error)):
             raise Refused(error)
-        return [(tuple(s.shape[: s.ndim]), NUMPY[s.dtype]) for s in shapes if s.given]
+        return [(tuple(s.shape[: s.ndim]), NUMPY[s.dtype]) if s.given else None for s in shapes]
 
     def workspace(self, function: str, call: CCall, run: Run) -> Memory:
         memory, error = Memory(), Error()

@@ -22,13 +22,14 @@ from ..errors import UsageError, inert
 from ..language.dtypes import DTYPES
 from ..language.library import Library
 from ..language.source import Prose
-from ..load import load
+from ..load import load_with_gradients
 from ..project import Project
 
 INTERFACE_VERSION = 1  # the version in the soname: raised when a released prototype or struct changes
 FOLDER = "interface"  # folders in templates/ and in an export
 SOURCES = ("axes.c", "cpu.c", "numbers.c", "products.c", "refuse.c", "run.c", "sizes.c", "text.c", "tables.c")
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes")
+UNUSED = "opwright_window_"  # engines of windows: here, loops compute these
 
 
 @dataclass
@@ -45,11 +46,12 @@ class Group:
 def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> None:
     """Write the library of some operations, or of all, to `folder`, which must not exist yet."""
     kernels = package.kernels(project)
-    wanted = {package.function_of(kernels, op) for op in ops} or set(kernels.operations())
-    library = load(project.spec, project.root)
+    library = load_with_gradients(project.spec, project.root)
+    derived = {name: op.function for op in library.gradients for name in (op.op, op.function)}
+    wanted = {derived.get(op) or package.function_of(kernels, op) for op in ops}
     _same_operations(project, library, kernels)
     env = render.environment(project.templates)
-    made = [op for op in library.ops if op.function in wanted]
+    made = [op for op in library.every if op.function in wanted or not wanted]
     views = [c_interface.interface(op, library, env) for op in made]
     units = _units(kernels, [op.function for op in made])
     groups = _groups(units, project.output)
@@ -133,8 +135,8 @@ def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
     for function in functions:
         operation = importlib.import_module(f"{kernels.__name__}._{function}").OPERATION
         for unit in operation.units(lambda isa: True):
-            for one in (unit, *unit.needs):
-                found.setdefault(one.name, one)
+            if not unit.name.startswith(UNUSED):
+                found |= {one.name: one for one in (unit, *unit.needs) if one.name not in found}
     return list(found.values())
 
 

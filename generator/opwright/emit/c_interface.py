@@ -49,7 +49,7 @@ class Argument:
     summary: str
     optional: bool = False
     states_shape: bool = False
-    joined: bool = False
+    joined: str = ""  # of a list of tensors, the axis along which they are joined
 
     @property
     def declared(self) -> str:
@@ -123,6 +123,12 @@ class Interface:
         return tuple(array for array in self.wrapper.arrays if array.role != "between")
 
     @property
+    def pieces(self) -> tuple[str, str] | None:
+        """The joined axis and its size, if the arrays of the only joined input are processed one after the other."""
+        (found, *others) = self.wrapper.joined.values() or [("", "")]
+        return found if found[1] and not others else None
+
+    @property
     def roles(self) -> Mapping[str, str]:
         return _ROLES
 
@@ -136,7 +142,7 @@ def arguments(op: Op) -> tuple[Argument, ...]:
         optional = tensor.optional or tensor.when is not None
         c_type = "opwright_tensors" if tensor.joined else "const opwright_tensor *"
         default = "{NULL, 0}" if tensor.joined else "NULL"
-        more = (optional, tensor.shape_of is not None, bool(tensor.joined))
+        more = (optional, tensor.shape_of is not None, tensor.joined or "")
         found.append(Argument(name, c_type, "input", default, tensor.summary or "", *more))
     for attribute in op.attributes:
         c_type = _TYPES[attribute.type or ""][0]
@@ -201,7 +207,7 @@ def interface(op: Op, library: Library, env: Any) -> Interface:
         fields=_step_fields(wrapper) if made.stepped else _plain_fields(op),
         stems=_step_stems(made) if made.stepped else _plain_stems(op),
         layouts=() if made.stepped else tuple(op.layout_attributes),
-        absent=_absent(made, wrapper) if made.stepped else {},
+        absent=_absent(made) if made.stepped else {},
         defaults={a.name or "": _entries(a) for a in made.attributes if _entries(a)},
         parameters=_step_parameters(made) if made.stepped else (),
         provenance=provenance.provenance(made),
@@ -289,19 +295,17 @@ def _step_parameters(op: Op) -> tuple[tuple[tuple[str, str, bool], ...], ...]:
     return tuple(tuple((p.c_type, p.name, p.reads) for p in kernel.parameters) for kernel in kernels)
 
 
-def _absent(op: Op, wrapper: Any) -> dict[str, tuple[int, ...]]:
-    """For each optional input and row, the bits of the element that it reads as."""
+def _absent(op: Op) -> dict[str, tuple[int, ...]]:
+    """For each input and row, the bits of the element that it reads as where a call omits it."""
     import ml_dtypes  # registers its types with NumPy by name
 
     found = {}
-    for array in wrapper.arrays:
-        if array.role == "input":
-            number = float(array.absent or 0)
-            bits = []
-            for row in op.dtypes:
-                name = DTYPES[row[array.name]].numpy
-                dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
-                raw = np.full((), number, dtype).tobytes()
-                bits.append(int.from_bytes(raw, "little"))
-            found[array.name] = tuple(bits)
+    for tensor in op.inputs:
+        bits = []
+        for row in op.dtypes:
+            name = DTYPES[row[tensor.name]].numpy
+            dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+            raw = np.full((), float(tensor.absent or 0), dtype).tobytes()
+            bits.append(int.from_bytes(raw, "little"))
+        found[tensor.name] = tuple(bits)
     return found

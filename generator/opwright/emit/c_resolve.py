@@ -75,7 +75,7 @@ class Resolve(Found):
             self.names["group_class"] = Value(Name("group_class"), "word")
             return
         for one in _chain(node):
-            self.names |= {name: self.declared(name, value) for name, value in self.assigned(one.body).items()}
+            self.names |= {name: self.before(name, value) for name, value in self.assigned(one.body).items()}
             test = self.node(one.test)
             outer, self.body = self.body, []
             for statement in one.body:
@@ -102,6 +102,13 @@ class Resolve(Found):
         for statement in body:
             trial.statement(statement)
         return {n: v for n, v in trial.names.items() if n not in self.names or v != self.names[n]}
+
+    def before(self, name: str, value: Value) -> Value:
+        """A variable that a block sets; where the block does not run, it has the value from before."""
+        known, made = self.names.get(name), self.declared(name, value)
+        if known is not None and known.kind == made.kind and known.node != made.node:
+            self.body.append(Assign(made.node, known.node))
+        return made
 
     def declared(self, name: str, value: Value) -> Value:
         """A variable that outlives the block that sets it."""
