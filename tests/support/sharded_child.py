@@ -32,7 +32,7 @@ CONVOLVED = {
     "data_format": "NCX",
     "weights_format": "OIX",
 }
-
+POOLED = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2], "data_format": "NCX"}
 
 ops: Any = torch.ops.opwright
 
@@ -71,7 +71,10 @@ def by_placements(mesh: Any) -> None:
         )
         soft = ops.soft_max(distribute_tensor(src, mesh, [Shard(2)]), axis=1)[0]
         rows = ops.mat_mul(distribute_tensor(src, mesh, [Shard(2)]), distribute_tensor(ints(8, 5), mesh, [Replicate()]))
+        pooled = [ops.max_pool(distribute_tensor(src, mesh, [Shard(at)]), **POOLED) for at in (0, 1)]
     assert rows.placements[0] == Shard(2)
+    for at, pool in enumerate(pooled):
+        agrees("pool", pool, ops.max_pool(src, **POOLED), f"S({at})")
     agrees("batch", batch, wanted, "S(0)")
     agrees("channels", channels, wanted, "S(1)")
     agrees("partial sums", partial, wanted, "P")
@@ -162,6 +165,8 @@ def by_gradients(mesh: Any) -> None:
         (distributed.call, "convolution", [ints(4, 8, 5, 8), ints(8, 2, 3, 3), ints(8)], grouped, at) for at in range(4)
     ]
     image, taps, bias = ints(4, 4, 5, 8), ints(8, 4, 3, 3), ints(8)
+    cases += [(through, "max_pool", [ints(4, 4, 6, 8)], POOLED, at) for at in (0, 1)]
+    cases += [(through, "avg_pool", [ints(4, 4, 6, 8)], {**POOLED, "exclude_pad": False}, at) for at in (0, 1)]
     cases += [
         (distributed.call, "convolution", [image, taps, bias], CONVOLVED, 1),  # the bias goes to one process
         (distributed.call, "conv_transpose", [image, ints(4, 2, 3, 3)], {**CONVOLVED, "weights_format": "IOX"}, 2),
