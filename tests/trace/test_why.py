@@ -103,12 +103,18 @@ def test_a_file_is_identified_by_all_that_was_read_for_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["PROVENANCE.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
+    "path", ["PROVENANCE.json", "SHARDING.json", "py.typed", "_rules.py", "include/opwright_numeric.h", "docs/API.md"]
 )
 def test_files_that_no_operation_owns_are_listed_too(capsys: pytest.CaptureFixture[str], path: str):
     code, out, errors = run(capsys, PACKAGE / path)
     assert (code, errors) == (0, "")
     assert out.splitlines()[0] == path
+
+
+def test_a_file_of_a_derived_gradient_is_traced_to_its_spec(capsys: pytest.CaptureFixture[str]):
+    code, out, errors = run(capsys, PACKAGE / "c" / "square_backward_f32.c", "--json")
+    assert (code, errors) == (0, "")
+    assert {part["file"] for part in json.loads(out)["spec"]} == {"spec/onednn_graph/gradients/square_backward.yaml"}
 
 
 def test_the_manifest_is_identified_by_all_that_makes_a_package(capsys: pytest.CaptureFixture[str], tmp_path: Path):

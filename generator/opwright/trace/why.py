@@ -34,7 +34,7 @@ from ..errors import UsageError
 from ..language.library import Library
 from ..language.schema import Assignment, Located
 from ..language.source import suggestion
-from ..load import load
+from ..load import load_with_gradients
 from ..project import COMMAND, GENERATOR, Project
 from ..write import MANIFEST, compare
 from .edits import Trial
@@ -80,7 +80,7 @@ def why(project: Project, name: str, every: bool = False) -> Why:
     """The origin of FILE or FILE:LINE; `every` tries all fields. Raises UsageError if the file is not generated."""
     file, _, digits = name.rpartition(":")
     file, line = (file, int(digits)) if file and digits.isdecimal() else (name, 0)
-    specs = load(project.spec, project.root)
+    specs = load_with_gradients(project.spec, project.root)
     path = _path(file, project, _outputs(specs, project))
     specs = _owner(specs, path)
     library, reads = record(specs)
@@ -123,7 +123,7 @@ def _outputs(library: Library, project: Project) -> dict[str, Output]:
         files = {path: render.tidy(path, output.text(environment)) for path, output in outputs.items()}
         return {
             "text": render.manifest(
-                files, {op.op: render.record(op) for op in library.ops}, project.templates, GENERATOR
+                files, {op.op: render.record(op) for op in library.every}, project.templates, GENERATOR
             )
         }
 
@@ -132,8 +132,10 @@ def _outputs(library: Library, project: Project) -> dict[str, Output]:
 
 def _owner(library: Library, path: str) -> Library:
     """The library with only the operation of a file; the whole library if several share the file."""
-    own = tuple(op for op in library.ops if path in render.of_op(op, library))
-    return dataclasses.replace(library, ops=own or library.ops)
+    ops, gradients = (
+        tuple(op for op in side if path in render.of_op(op, library)) for side in (library.ops, library.gradients)
+    )
+    return dataclasses.replace(library, ops=ops, gradients=gradients) if ops or gradients else library
 
 
 def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
