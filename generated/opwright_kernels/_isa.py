@@ -93,21 +93,44 @@ ISAS: tuple[Isa, ...] = (
         ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16"),
         ("bf16",),
     ),
+    Isa(
+        "amx_bf16",
+        frozenset(
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl avx512_bf16 amx_tile amx_bf16
+            """.split()
+        ),
+        ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+        ("bf16",),
+    ),
 )
 
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """The CPU's feature flags; none if /proc/cpuinfo does not list them."""
+    """The CPU's feature flags that this process may use; none if /proc/cpuinfo does not list them."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             for line in lines:
                 name, _, value = line.partition(":")
                 if name.strip() in ("flags", "Features"):  # x86, Arm
-                    return frozenset(value.split())
+                    flags = frozenset(value.split())
+                    return flags if "amx_tile" not in flags or _matrix_registers() else flags - {"amx_tile"}
     except OSError:
         pass
     return frozenset()
+
+
+def _matrix_registers() -> bool:
+    """Ask Linux for the matrix registers of x86-64, which a process may use only once it has asked."""
+    import ctypes
+
+    arch_prctl, request, data = 158, 0x1023, 18  # asm/unistd_64.h, asm/prctl.h: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    try:
+        return ctypes.CDLL(None).syscall(arch_prctl, request, data) == 0
+    except (OSError, AttributeError):
+        return False
 
 
 @cache

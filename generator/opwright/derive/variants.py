@@ -54,6 +54,7 @@ _V3 = (
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _V4_FLAGS = ("-march=x86-64-v4", "-mprefer-vector-width=512")
 _FAST = ("f32", "bf16", "f16")
+_WITHOUT_DENORMALS = "denormal inputs and sums are treated as zero"
 
 # From the least demanding to the best; no CPU has two instruction sets that cannot be ordered.
 ISAS = (
@@ -67,7 +68,14 @@ ISAS = (
         (*_V4, "avx512_bf16"),
         (*_V4_FLAGS, "-mavx512bf16"),
         ("bf16",),
-        exception="denormal inputs and sums are treated as zero",
+        exception=_WITHOUT_DENORMALS,
+    ),
+    Isa(
+        "amx_bf16",  # products of matrix registers
+        (*_V4, "avx512_bf16", "amx_tile", "amx_bf16"),
+        (*_V4_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+        ("bf16",),
+        exception=_WITHOUT_DENORMALS,
     ),
 )
 PORTABLE = ISAS[0]

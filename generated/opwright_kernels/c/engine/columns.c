@@ -567,7 +567,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
             continue;
         int64_t first, last;
         reach(w, columns, q, &first, &last);
-        float again[16 * LANES];
+        float again[MAX_1 * LANES];
         operands one = o;
         list_runs(b, rows, row_q, columns, first, last, &one.run_count);
         one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES, one.elements = false;

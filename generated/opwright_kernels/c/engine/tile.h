@@ -275,7 +275,21 @@ INLINE vec add_lanes(const vec *sum, int count) {
 // 4 cycles have in flight, 0.63 loads per FMA with 8x2 and 0.5 with 4x4. Rejected for spills in the
 // unrolled loop: 12x2 9 vectors, 6x4 30, 14x2 51, 3x8 78.
 // Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are).
-#if LANES == 16
+#if OPWRIGHT_AMX
+#define ROWS_16(T, NB)                                                                                                 \
+    T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) T(11, NB) T(12, NB)     \
+    T(13, NB) T(14, NB) T(15, NB) T(16, NB)
+#define ROWS_32(T, NB)                                                                                                 \
+    ROWS_16(T, NB)                                                                                                     \
+    T(17, NB) T(18, NB) T(19, NB) T(20, NB) T(21, NB) T(22, NB) T(23, NB) T(24, NB) T(25, NB) T(26, NB) T(27, NB)      \
+    T(28, NB) T(29, NB) T(30, NB) T(31, NB) T(32, NB)
+#define TILES(T) ROWS_32(T, 1) ROWS_32(T, 2) ROWS_16(T, 3) ROWS_16(T, 4) ROWS_16(T, 8)
+#define MAX_1 32
+#define MAX_2 32
+#define MAX_3 16
+#define MAX_4 16
+#define MAX_8 16
+#elif LANES == 16
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(11, 1) T(12, 1) T(13, 1)        \
     T(14, 1) T(15, 1) T(16, 1)                                                                                         \
@@ -343,7 +357,7 @@ INLINE vec add_lanes(const vec *sum, int count) {
 typedef void tile_function(const operands *);
 #define TILE_TABLE OPWRIGHT_NAME(tiles)
 #define VECTOR_TABLE OPWRIGHT_NAME(vector_tiles)
-extern tile_function *const TILE_TABLE[9][17];
+extern tile_function *const TILE_TABLE[9][MAX_1 + 1];
 #define SUM_TABLE OPWRIGHT_NAME(sum_tiles)
 extern tile_function *const VECTOR_TABLE[13];
 extern tile_function *const SUM_TABLE[5][6];

@@ -2,6 +2,9 @@
 // of channels.c.
 
 #include "tile.h"
+#if OPWRIGHT_AMX
+#include "tile_amx.h"
+#endif
 
 TILES(TILE)
 VECTOR_TILES(VECTOR_TILE)
@@ -12,7 +15,7 @@ STEP_TILES(STEP_TILE)
 #define VECTOR_ROW(MR) [MR] = vector_tile_##MR,
 #define SUM_ROW(MR, NB) [NB][MR] = sum_tile_##MR##x##NB,
 #define STEP_ROW(MR, NB) [NB][MR] = step_tile_##MR##x##NB,
-tile_function *const TILE_TABLE[9][17] = {TILES(TILE_ROW)};
+tile_function *const TILE_TABLE[9][MAX_1 + 1] = {TILES(TILE_ROW)};
 tile_function *const VECTOR_TABLE[13] = {VECTOR_TILES(VECTOR_ROW)};
 tile_function *const SUM_TABLE[5][6] = {SUM_TILES(SUM_ROW)};
 tile_function *const STEP_TABLE[MAX_STEP_VECTORS + 1][MAX_STEP_ROWS + 1] = {STEP_TILES(STEP_ROW)};

@@ -27,6 +27,13 @@
 #define OPWRIGHT_PAIRS 0
 #endif
 
+// And by registers of 16 rows of pairs.
+#if OPWRIGHT_PAIRS && defined(__AMX_BF16__)
+#define OPWRIGHT_AMX 1
+#else
+#define OPWRIGHT_AMX 0
+#endif
+
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));

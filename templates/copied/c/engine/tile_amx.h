@@ -1,0 +1,140 @@
+// The tiles of tile.h by matrix registers, for pairs of bf16: 16 rows of scalars by 16 units against 16 units of a vector.
+//
+// A block has up to 32 rows and two vectors: four registers of sums, two of scalars, two of vectors. 16 units of a run are
+// multiplied at a time, and what is left of it beside zeros: the runs alone determine the terms of a sum and their order,
+// as in tile.h. Compilers know no such register, so nothing but these functions uses any.
+//
+// Intel Xeon with AMX, gcc 12.2: 3,400 GFLOP/s from the first-level cache, vectors of pairs 115.
+
+#ifndef OPWRIGHT_TILE_AMX_H
+#define OPWRIGHT_TILE_AMX_H
+
+#include "tile.h"
+
+enum {
+    AMX_ROWS = 16,  // of a register, of 64 bytes each
+    AMX_UNITS = 16, // of a row
+    AMX_BLOCK = 2,  // registers of rows, and of vectors, of a block
+};
+
+// As the instruction reads it.
+typedef struct amx_shapes {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} amx_shapes;
+
+// The registers: sums 0 to 3, of rows 0 to 15 first; scalars 4 and 5; vectors 6 and 7.
+#define AMX_CLEAR(sum) __asm__ volatile("tilezero %%tmm" #sum ::)
+#define AMX_LOAD(to, from, step) \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #to ::"r"(from), "r"((int64_t)(step)) : "memory")
+#define AMX_STORE(from, to, step) \
+    __asm__ volatile("tilestored %%tmm" #from ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(step)) : "memory")
+#define AMX_DOT(sum, scalars, vectors) \
+    __asm__ volatile("tdpbf16ps %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
+
+// Registers of `rows` rows of sums and scalars. To read the shapes takes 5 ns, to write them 45: neighbouring tiles mostly
+// agree.
+INLINE void amx_configure(int rows) {
+    amx_shapes shapes = {.palette = 1}, before;
+    for (int t = 0; t < 8; t++) {
+        const int here = t >= 6 ? AMX_UNITS : t < 2 || t == 4 ? min(rows, AMX_ROWS) : max(0, rows - AMX_ROWS);
+        shapes.rows[t] = (uint8_t)here;
+        shapes.row_bytes[t] = here > 0 ? 64 : 0;
+    }
+    __asm__ volatile("sttilecfg %0" : "=m"(before));
+    if (memcmp(&shapes, &before, sizeof shapes) != 0)
+        __asm__ volatile("ldtilecfg %0" ::"m"(shapes));
+}
+
+// 16 units of each row against two vectors of each, or one.
+INLINE void amx_multiply(const uint32_t *scalars, int64_t row, const uint32_t *vectors, int64_t step, bool below, bool beside) {
+    AMX_LOAD(6, vectors, step * 4);
+    AMX_LOAD(4, scalars, row);
+    AMX_DOT(0, 4, 6);
+    if (beside) {
+        AMX_LOAD(7, vectors + LANES, step * 4);
+        AMX_DOT(1, 4, 7);
+    }
+    if (below) {
+        AMX_LOAD(5, (const char *)scalars + AMX_ROWS * row, row);
+        AMX_DOT(2, 5, 6);
+        if (beside)
+            AMX_DOT(3, 5, 7);
+    }
+}
+
+// The last units of a run, fewer than 16, with zeros behind them.
+INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32_t *vectors, int64_t step, int64_t units, int rows,
+                              bool below, bool beside) {
+    uint32_t left[AMX_BLOCK * AMX_ROWS * AMX_UNITS] __attribute__((aligned(64)));
+    uint32_t right[AMX_UNITS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
+    for (int m = 0; m < rows; m++)
+        vec_store((float *)(void *)(left + m * AMX_UNITS),
+                  vec_load_part((const float *)(const void *)((const char *)scalars + m * row), units));
+    for (int64_t u = 0; u < AMX_UNITS; u++)
+        for (int b = 0; b < (beside ? 2 : 1); b++)
+            vec_store((float *)(void *)(right + (u * AMX_BLOCK + b) * LANES),
+                      u < units ? vec_load((const float *)(const void *)(vectors + u * step + b * LANES)) : (vec){0});
+    amx_multiply(left, AMX_UNITS * 4, right, AMX_BLOCK * LANES, below, beside);
+}
+
+// Sums of all runs, from a row of `sums` to the next two vectors.
+INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, float *sums) {
+    const int64_t row = o->scalar_row, step = o->step;
+    AMX_CLEAR(0);
+    AMX_CLEAR(1);
+    if (below) {
+        AMX_CLEAR(2);
+        AMX_CLEAR(3);
+    }
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors + vector * LANES;
+        int64_t left = r->length;
+        for (; left >= AMX_UNITS; left -= AMX_UNITS, s += AMX_UNITS, v += AMX_UNITS * step)
+            amx_multiply(s, row, v, step, below, beside);
+        if (left > 0)
+            amx_multiply_rest(s, row, v, step, left, rows, below, beside);
+    }
+    const int64_t pitch = AMX_BLOCK * LANES;
+    AMX_STORE(0, sums, pitch * 4);
+    if (beside)
+        AMX_STORE(1, sums + LANES, pitch * 4);
+    if (below) {
+        AMX_STORE(2, sums + AMX_ROWS * pitch, pitch * 4);
+        if (beside)
+            AMX_STORE(3, sums + AMX_ROWS * pitch + LANES, pitch * 4);
+    }
+}
+
+INLINE void amx_put(const operands *o, int64_t row, int64_t vector, vec sum) {
+    const int64_t at = row * o->out_row + vector * LANES;
+    sum += vec_load(o->bias + row * o->bias_row + vector * o->bias_vector);
+    if (o->streamed)
+        sum_stream((sum_cell *)o->out + at, sum);
+    else if (o->elements)
+        sum_store((sum_cell *)o->out + at, sum);
+    else
+        vec_store((float *)o->out + at, sum);
+}
+
+static void amx_tile(const operands *o, int rows, int vectors) {
+    float sums[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
+    amx_configure(rows);
+    for (int v = 0; v < vectors; v += AMX_BLOCK) {
+        const int wide = (int)min(AMX_BLOCK, vectors - v);
+        if (rows > AMX_ROWS)
+            wide == 2 ? amx_sums(o, v, rows, true, true, sums) : amx_sums(o, v, rows, true, false, sums);
+        else
+            wide == 2 ? amx_sums(o, v, rows, false, true, sums) : amx_sums(o, v, rows, false, false, sums);
+        for (int m = 0; m < rows; m++)
+            for (int b = 0; b < wide; b++)
+                amx_put(o, m, v + b, vec_load(sums + (m * AMX_BLOCK + b) * LANES));
+    }
+}
+
+#undef TILE
+#define TILE(MR, NB) \
+    static void tile_##MR##x##NB(const operands *o) { amx_tile(o, MR, NB); }
+
+#endif
