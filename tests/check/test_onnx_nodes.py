@@ -15,6 +15,8 @@ ENTRIES = {
     "{node: MaxPool, arguments: {src: X, strides: s}, words: {left: one, kernel: one}}": ["onnx-argument"],
     "{node: MaxPool, " + ARGUMENTS + ", words: {kernel: one}}": ["onnx-argument"],
     "{node: MaxPool, " + ARGUMENTS + ", gives: [left]}": ["onnx-output"],
+    "{node: MaxPool, " + ARGUMENTS + ", gives: [rsqrt(left + strides)]}": ["onnx-output", "onnx-output"],
+    "{node: MaxPool, " + ARGUMENTS + ", gives: [sqrt(dst)]}": ["name"],
     "{node: MaxPool, " + ARGUMENTS + "}, {node: MaxPool, " + ARGUMENTS + "}": ["onnx-duplicate"],
     "{node: MaxPool, " + ARGUMENTS + "}, {node: MaxPool, since: 8, " + ARGUMENTS + "}": [],
     "{node: MaxPool, when: {'X.shape[0]': '1'}, " + ARGUMENTS + "}": [],
@@ -40,4 +42,5 @@ def test_an_operand_is_a_list_of_alternatives() -> None:
     )
     assert terms("perm or X.axes[::-1]")[1] == Term(None, "X", "axes", (None, None, -1))
     assert terms("min or -inf")[1] == Term(float("-inf"))
+    assert terms("slope like X")[0] == Term(None, "slope", "like", (), Term(None, "X"))
     assert terms("data_0[1]") == (Term(None, "data_0", "", (1,)),)

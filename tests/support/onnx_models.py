@@ -19,7 +19,8 @@ UNARY = (
     "Abs Elu Exp Gelu HardSigmoid HardSwish LeakyRelu Log LogSoftmax Mish Reciprocal Relu Round Sigmoid Softmax "
     "Softplus Sqrt Tanh"
 ).split()
-BINARY = ("Add", "Div", "Max", "Min", "Mul", "Sub", "GreaterOrEqual")
+BINARY = ("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum", "GreaterOrEqual")
+SEVERAL = ("Max", "Min", "Sum")
 REDUCE = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
 
@@ -73,7 +74,10 @@ def binary(random: Rng) -> Drawn:
     inputs = [real(random, *shape), real(random, *other) + np.float32(3)]
     if random.random() < 0.5 and kind != "Div":
         inputs.reverse()
-    return model_of(helper.make_node(kind, ["a", "b"], ["y"]), inputs, int(random.integers(13, 24))), inputs
+    if kind in SEVERAL:
+        inputs += [real(random, *other) for _ in range(int(random.integers(0, 3)))]
+    node = helper.make_node(kind, list("abcd")[: len(inputs)], ["y"])
+    return model_of(node, inputs, int(random.integers(13, 24))), inputs
 
 
 def reduce(random: Rng) -> Drawn:
@@ -126,8 +130,7 @@ def _convolution(random: Rng, kind: str) -> Drawn:
 
 def pool(random: Rng) -> Drawn:
     kind = str(random.choice(["AveragePool", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"]))
-    # The reference's global maximum is over two axes, however many there are.
-    rank = 2 if kind == "GlobalMaxPool" else int(random.integers(1, 4))
+    rank = int(random.integers(1, 4))
     x = real(random, int(random.integers(1, 3)), int(random.integers(1, 4)), *random.integers(5, 9, rank))
     attributes: dict[str, Any] = {}
     if not kind.startswith("Global"):
@@ -147,6 +150,26 @@ def pool(random: Rng) -> Drawn:
     return model_of(helper.make_node(kind, ["x"], ["y"], **attributes), [x], 22), [x]
 
 
+def pooled(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """What a node of `pool` gives: the mean or the maximum of the cells of every window."""
+    node, rank = model.graph.node[0], x.ndim - 2
+    stated = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    kernel = stated.get("kernel_shape", x.shape[2:])
+    strides, pads = stated.get("strides", [1] * rank), stated.get("pads", [0] * 2 * rank)
+    dilations = stated.get("dilations", [1] * rank)
+    found = np.empty([axis.dim_value for axis in model.graph.output[0].type.tensor_type.shape.dim], np.float32)
+    for at in np.ndindex(*found.shape[2:]):
+        cells = x
+        for axis in range(rank):
+            places = at[axis] * strides[axis] - pads[axis] + np.arange(kernel[axis]) * dilations[axis]
+            inside = places[(places >= 0) & (places < x.shape[2 + axis])]
+            cells = cells.take(inside, axis=2 + axis)
+        window = cells.reshape(*x.shape[:2], -1)
+        counted = math.prod(kernel) if stated.get("count_include_pad") else window.shape[2]
+        found[(..., *at)] = window.max(2) if "Max" in node.op_type else window.sum(2) / counted
+    return found
+
+
 def product(random: Rng) -> Drawn:
     m, k, n = (int(extent) for extent in random.integers(1, 8, 3))
     if random.random() < 0.5:
@@ -156,7 +179,7 @@ def product(random: Rng) -> Drawn:
     flips = [int(random.integers(0, 2)) for _ in range(2)]
     inputs = [real(random, *((k, m) if flips[0] else (m, k))), real(random, *((n, k) if flips[1] else (k, n)))]
     if random.random() < 0.6:
-        inputs.append(real(random, n))
+        inputs.append(real(random, *([1] if random.random() < 0.4 else []), n))
     attributes = {"transA": flips[0], "transB": flips[1]}
     return model_of(helper.make_node("Gemm", ["a", "b", "c"][: len(inputs)], ["y"], **attributes), inputs, 13), inputs
 
@@ -178,8 +201,14 @@ def norm(random: Rng) -> Drawn:
         axis = int(random.integers(1, x.ndim))
         attributes["axis"] = axis - int(random.integers(0, 2)) * x.ndim
         inputs = [x, real(random, *x.shape[axis:]), real(random, *x.shape[axis:])]
+    outputs = ["y"]
+    if kind == "BatchNormalization" and random.random() < 0.5:
+        attributes |= {"training_mode": 1, "momentum": float(random.uniform(0, 1))}
+        outputs = ["y", "mean", "variance"][: 3 if random.random() < 0.7 else 1]
+    if kind == "LayerNormalization" and random.random() < 0.5:
+        outputs = [["y", "mean"], ["y", "", "deviation"], ["y", "mean", "deviation"]][int(random.integers(0, 3))]
     names = list("xsbmv")[: len(inputs)]
-    return model_of(helper.make_node(kind, names, ["y"], **attributes), inputs, 21), inputs
+    return model_of(helper.make_node(kind, names, outputs, **attributes), inputs, 21), inputs
 
 
 def moved(random: Rng) -> Drawn:
@@ -210,7 +239,7 @@ def moved(random: Rng) -> Drawn:
         node = helper.make_node(kind, ["x", "", "scales"], ["y"], **attributes)
         return model_of(node, [x, np.array([1, 1, *scales], np.float32)], 18, 1), [x]
     if kind == "PRelu":
-        inputs = [x, real(random, x.shape[1], 1, 1)]
+        inputs = [x, real(random, x.shape[1], 1, 1) if random.random() < 0.7 else real(random, x.shape[3])]
     if kind == "Pow":
         inputs, constants = [np.abs(x), np.array(random.choice([0.5, 2.0, 3.0]), np.float32)], 1
     if kind == "Cast":

@@ -29,7 +29,11 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a spec; a term is a number, a name, a part of its value, an index or slice of that, and a factor."""
+    """One entry of a spec.
+
+    A term is a number, a name, a part of its value, an index or slice of that, and a factor. What is given is an output
+    as it is, or, with an attribute, the reciprocal of the root of their sum.
+    """
 
     function: str
     node: str
@@ -40,8 +44,9 @@ class Entry:
     attributes: list[tuple[str, str, list[Term]]]
     words: Mapping[str, Any]
     ignores: list[str]
-    gives: list[int]
-    crops: bool
+    gives: list[tuple[int, str]]
+    folds: bool
+    inferred_shape: bool
 
     @cached_property
     def terms(self) -> list[Term]:
@@ -102,6 +107,8 @@ class Call:
         if len(self.node.output) > len(entry.gives) and any(list(self.node.output)[len(entry.gives) :]):
             raise UnfitError(f"{entry.function} gives {len(entry.gives)} of the outputs that are asked for")
         given = self.given(values)
+        if entry.folds and len(values) > 2:
+            return self.computed(entry, [*self.computed(entry, values[:2], threads), *values[2:]], threads)
         self.complete(entry, given)
         for term, wanted in entry.when:
             value = value_of(term, given)
@@ -118,11 +125,13 @@ class Call:
         named = dict(zip((name for name, _, _ in entry.inputs), inputs))
         found = _function(entry.function)(**named, **attributes, threads=threads)
         found = found if isinstance(found, tuple) else (found,)
-        outputs = [found[at] for at in entry.gives[: len(self.node.output)]]
-        return self.cropped(outputs, values) if entry.crops else outputs
+        outputs = []
+        for at, added in entry.gives[: len(self.node.output)]:
+            outputs.append(1 / np.sqrt(found[at] + np.float32(attributes[added])) if added else found[at])
+        return self.shaped(outputs, values) if entry.inferred_shape else outputs
 
-    def cropped(self, outputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """The outputs up to the extents that ONNX infers. UnfitError where it infers none, or greater ones."""
+    def shaped(self, outputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """The outputs as ONNX infers them: with its axes of one cell, and up to its extents. UnfitError if none fit."""
         types = {
             name: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
             for name, value in zip(self.node.input, values)
@@ -136,7 +145,9 @@ class Call:
             raise UnfitError("ONNX infers no shape") from None
         found = []
         for name, output in zip(self.node.output, outputs):
-            extents = [axis.dim_value for axis in inferred[name].tensor_type.shape.dim]
+            extents = [axis.dim_value for axis in inferred[name].tensor_type.shape.dim] if name else output.shape
+            if [one for one in extents if one != 1] == [one for one in output.shape if one != 1]:
+                output = output.reshape(extents)
             if len(extents) != output.ndim or any(here > there for here, there in zip(extents, output.shape)):
                 raise UnfitError(f"ONNX infers the shape {extents}, not {list(output.shape)}")
             found.append(output[tuple(map(slice, extents))])
@@ -197,6 +208,8 @@ def value_of(term: Term, given: Mapping[str, Any]) -> Any:
         return None
     if part == "dtype":
         return value.dtype.name
+    if part == "like":
+        return _aligned(value, value_of(cast(Term, factor), given))
     if part:
         value = list(range(value.ndim)) if part == "axes" else list(value.shape)
     if cut:
@@ -211,6 +224,12 @@ def _product(value: Any, other: Any) -> Any:
     if value is None or other is None or np.shape(value) != np.shape(other):
         return None
     return np.multiply(value, other, dtype=np.float64)
+
+
+def _aligned(value: Any, other: Any) -> Any:
+    """With axes of one cell in front, as many as the other has."""
+    lacking = 0 if other is None else np.ndim(other) - np.ndim(value)
+    return np.reshape(value, (1,) * lacking + np.shape(value)) if lacking > 0 else value
 
 
 def _integers(value: Any) -> bool:

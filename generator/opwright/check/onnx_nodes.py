@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language.model import Onnx, Op
+from ..language.onnx_nodes import output_of
 from ..language.schema import place
 from ..language.source import Problem, unknown
 from .rules import repeated, stated
@@ -22,8 +23,15 @@ def onnx_nodes(op: Op) -> Iterator[Problem]:
 def _entry(op: Op, entry: Onnx) -> Iterator[Problem]:
     yield from stated(op, entry, "onnx-argument")
     outputs = [tensor.name for tensor in op.outputs]
-    for name in entry.gives:
-        yield from unknown(name, outputs, place(name, entry.at), "onnx-output", "output")
+    numbers = [attribute.name or "" for attribute in op.attributes if attribute.type == "f32"]
+    for given in entry.gives:
+        name, added = output_of(given)
+        yield from unknown(name, outputs, place(given, entry.at), "onnx-output", "output")
+        if added:
+            yield from unknown(added, numbers, place(given, entry.at), "onnx-output", "attribute of type f32")
+            if added not in entry.arguments:
+                message = f"{given}: the entry for {entry.node} does not say where {added} comes from"
+                yield Problem(place(given, entry.at), "onnx-output", message)
     if entry.until is not None and entry.until < entry.since:
         yield Problem(entry.at, "onnx-opset", f"it holds until opset {entry.until}, which is before {entry.since}")
     needed = [t.parameter or t.name for t in op.inputs if not t.optional and t.when is None]

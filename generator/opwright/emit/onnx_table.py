@@ -1,7 +1,7 @@
 """The nodes of ONNX that the operations of a package compute, as data for its module `onnx`.
 
 In: operations. Out: entries of plain values, in the order of the specs. A term of an operand is its number, name, part,
-cut and factor (language/onnx_nodes.py).
+cut and factor; what is given is the index of an output, and the attribute under its root (language/onnx_nodes.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..language.model import Onnx, Op
-from ..language.onnx_nodes import terms
+from ..language.onnx_nodes import output_of, terms
 
 
 def onnx_table(ops: Iterable[Op]) -> list[dict[str, Any]]:
@@ -34,8 +34,9 @@ def _entry(op: Op, entry: Onnx) -> dict[str, Any]:
         "attributes": [[name, kinds[name], _terms(o)] for name, o in entry.arguments.items() if name not in inputs],
         "words": {name: {"true": True, "false": False}.get(word, word) for name, word in entry.words.items()},
         "ignores": list(entry.ignores),
-        "gives": [outputs.index(name) for name in entry.gives] or [0],
-        "crops": entry.crops,
+        "gives": [[outputs.index(name), added] for name, added in map(output_of, entry.gives)] or [[0, ""]],
+        "folds": entry.folds,
+        "inferred_shape": entry.inferred_shape,
     }
 
 

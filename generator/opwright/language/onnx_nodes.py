@@ -17,10 +17,15 @@ _BOUND = r"(-?[0-9]+|half)?"
 _GIVEN = rf"{NAME}(\.(shape|axes|dtype))?(\[{_BOUND}(:{_BOUND}(:-1)?)?\])?"
 _NUMBER = r"-?([0-9]+(\.[0-9]+)?(e-?[0-9]+)?|inf)"
 _PRODUCT = rf"{_GIVEN}( \* {_GIVEN})?"
-_TERM = rf"({_NUMBER}( per {_GIVEN})?|{_PRODUCT})"
+_ALIGNED = rf"{NAME} like {NAME}"
+_TERM = rf"({_NUMBER}( per {_GIVEN})?|{_PRODUCT}|{_ALIGNED})"
 OPERAND = Word(
     rf"{_TERM}( or {_TERM})*",
-    "what a node gives, such as `X`, `pads[:half]`, `X.shape[2:]`, `axes or data.axes`, `strides or 1 per X.shape[2:]`",
+    "what a node gives, such as `pads[:half]`, `axes or data.axes`, `slope like X`, `strides or 1 per X.shape[2:]`",
+)
+GIVES = Word(
+    rf"{IDENTIFIER.pattern}|rsqrt\({IDENTIFIER.pattern} \+ {IDENTIFIER.pattern}\)",
+    "an output, or `rsqrt(variance + epsilon)` of an output and an attribute",
 )
 ONNX_NAME = Word(NAME, "an input or attribute of a node")
 GIVEN = Word(_PRODUCT, "what a node gives, such as `auto_pad`, `scales[0]` or `scales[2:] * X.shape[2:]`")
@@ -46,11 +51,19 @@ class Onnx(Node):
     words: dict[str, str] = key(MapOf(IDENTIFIER, VALUE), "attributes that always have the same value", default={})
     ignores: tuple[str, ...] = key(ListOf(ONNX_NAME), "attributes of the node that change no result", default=())
     gives: tuple[str, ...] = key(
-        ListOf(IDENTIFIER), "the outputs, in the node's order; by default the first", default=()
+        ListOf(GIVES),
+        "the outputs, in the node's order, such as `mean` or `rsqrt(variance + epsilon)`; by default the first",
+        default=(),
     )
-    crops: bool = key(
+    folds: bool = key(
         Flag(),
-        "whether an output ends where ONNX infers, which leaves out windows that begin in the padding",
+        "whether a node of more inputs is computed of the first two, then of the result and the next, and so on",
+        default=False,
+    )
+    inferred_shape: bool = key(
+        Flag(),
+        "whether outputs get the shape that ONNX infers: with axes of one cell, and without windows that begin in the "
+        "padding",
         default=False,
     )
     at: Mark = mark()
@@ -61,7 +74,7 @@ class Term:
     """One of the alternatives of an operand: a number, a value of the node, or a number for each cell of a value.
 
     `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that; `factor`
-    is another term by which it is multiplied, cell by cell.
+    is another term by which it is multiplied, cell by cell, or, where `part` is `like`, whose number of axes it gets.
     """
 
     number: float | None
@@ -69,6 +82,12 @@ class Term:
     part: str = ""
     cut: tuple[int | str | None, ...] = ()
     factor: Term | None = None
+
+
+def output_of(given: str) -> tuple[str, str]:
+    """The output that an entry of `gives` names, and the attribute that is added under its root, or ''."""
+    name, _, added = given.removeprefix("rsqrt(").removesuffix(")").partition(" + ")
+    return name, added
 
 
 def terms(operand: str) -> tuple[Term, ...]:
@@ -81,6 +100,9 @@ def _term(text: str) -> Term:
     value = float(number) if number else None
     if not given:
         return Term(value)
+    aligned, _, model = given.partition(" like ")
+    if model:
+        return Term(None, aligned, "like", (), Term(None, model))
     first, _, factor = given.partition(" * ")
     found = _PARTS.fullmatch(first)
     assert found is not None
