@@ -128,7 +128,7 @@ def _matrix_registers() -> bool:
 
     arch_prctl, request, data = 158, 0x1023, 18  # asm/unistd_64.h, asm/prctl.h: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     try:
-        return ctypes.CDLL(None).syscall(arch_prctl, request, data) == 0
+        return bool(ctypes.CDLL(None).syscall(arch_prctl, request, data) == 0)
     except (OSError, AttributeError):
         return False
 

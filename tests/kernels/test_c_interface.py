@@ -124,7 +124,7 @@ def test_the_objects_export_the_variants_and_no_other_symbol(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
-@pytest.mark.parametrize("isa", ["avx2", "avx512", "avx512_bf16"])
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "avx512_bf16", "amx_bf16"])
 def test_the_entries_export_the_variants_of_their_instruction_set(tmp_path: Path, isa: str) -> None:
     wanted = [v.name for v in FAST if v.isa == isa]
     for source in ENTRIES:

@@ -56,7 +56,7 @@ def forget(kernels: ModuleType) -> None:
     sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
 
 
-@pytest.fixture(params=["avx2", "avx512", "avx512_bf16"])
+@pytest.fixture(params=["avx2", "avx512", "avx512_bf16", "amx_bf16"])
 def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
     _ = made[1].product0  # loads the modules of the package

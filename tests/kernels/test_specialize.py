@@ -16,7 +16,7 @@ from support.calls import Rng, random_call
 from support.generated import FULL, rng, run, same
 from support.rulings import DTYPES, OPERATIONS
 
-LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith("avx512") else 8
+LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith(("avx512", "amx")) else 8
 # Channels, groups, the kernel, its layout, and the literals that such a call gets whatever its extents are.
 PROBLEMS: dict[str, tuple[int, int, tuple[int, int], str]] = {
     "one vector of output channels": (LANES, 1, (3, 3), "NXC"),
@@ -117,7 +117,7 @@ def test_random_calls_with_constants_give_what_the_rulings_give(isa: str) -> Non
     random = rng("constants", isa)
     libraries: dict[str, tuple[str, str]] = {}
     for _ in range(1500):
-        dtype = "bf16" if isa == "avx512_bf16" else str(random.choice(list(DTYPES)))
+        dtype = "bf16" if isa.endswith("_bf16") else str(random.choice(list(DTYPES)))
         call = random_call(random, dtype=dtype)
         explanation = explained(call)
         if not explanation.specialized:

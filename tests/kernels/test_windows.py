@@ -64,7 +64,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return *package(texts, tmp_path_factory.mktemp("windows"), "windows_package"), drawn
 
 
-@pytest.fixture(params=["avx2", "avx512_bf16"] if os.environ.get("OPWRIGHT_SWEEP") == "full" else ["avx512_bf16"])
+FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
+
+
+@pytest.fixture(params=["avx2", "avx512_bf16", "amx_bf16"] if FULL else ["avx512_bf16", "amx_bf16"])
 def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
     _ = made[1].windows0  # loads the modules of the package

@@ -19,7 +19,7 @@ from support.generated import PACKAGE
 
 CHANNELS = 11
 # Output channels that fill one vector: what gains from a literal.
-LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith("avx512") else 8
+LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith(("avx512", "amx")) else 8
 SRC = np.random.default_rng(1).standard_normal((1, 9, 9, CHANNELS)).astype(np.float32)
 WEIGHTS = np.random.default_rng(2).standard_normal((3, 3, CHANNELS, LANES)).astype(np.float32)
 LISTS: dict[str, Any] = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
