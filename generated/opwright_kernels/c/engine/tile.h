@@ -276,9 +276,6 @@ INLINE vec add_lanes(const vec *sum, int count) {
 // unrolled loop: 12x2 9 vectors, 6x4 30, 14x2 51, 3x8 78.
 // Rejected: 28x1 159-187 (every scalar costs a load, and the addresses more registers than there are).
 #if OPWRIGHT_AMX
-#define ROWS_16(T, NB)                                                                                                 \
-    T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) T(11, NB) T(12, NB)     \
-    T(13, NB) T(14, NB) T(15, NB) T(16, NB)
 #define ROWS_32(T, NB)                                                                                                 \
     ROWS_16(T, NB)                                                                                                     \
     T(17, NB) T(18, NB) T(19, NB) T(20, NB) T(21, NB) T(22, NB) T(23, NB) T(24, NB) T(25, NB) T(26, NB) T(27, NB)      \

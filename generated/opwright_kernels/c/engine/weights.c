@@ -177,7 +177,12 @@ typedef void tile(const operands *);
 #define FLOAT_TILE(MR, NB) TILE(floats, float, LOAD_WORDS, float, vec, ADD_FLOATS, false, MR, NB)
 #define FLOAT_ENTRY(MR, NB) [NB][MR] = floats_##MR##x##NB,
 #if OPWRIGHT_PAIRS
+#if OPWRIGHT_AMX
+#include "weights_amx.h"
+#define PAIR_TILE(MR, NB) AMX_TILE(MR, NB)
+#else
 #define PAIR_TILE(MR, NB) TILE(pairs, float, LOAD_WORDS, uint32_t, uvec, dot_pairs, false, MR, NB)
+#endif
 #define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
 FEW_TILES(FLOAT_TILE)
 TILES(PAIR_TILE)

@@ -16,6 +16,10 @@
 #define MAX_TILE_ROWS 28
 #define MAX_VECTORS 4
 #if LANES == 16
+#if OPWRIGHT_AMX
+#define TILES(T) ROWS_16(T, 1) ROWS_16(T, 2) ROWS_16(T, 3) ROWS_16(T, 4)
+static const int64_t max_rows[] = {0, 16, 16, 16, 16};
+#else
 #define TILES(T)                                                                                                       \
     T(1, 1) T(2, 1) T(3, 1) T(4, 1) T(5, 1) T(6, 1) T(7, 1) T(8, 1) T(9, 1) T(10, 1) T(12, 1) T(14, 1) T(15, 1)        \
     T(16, 1) T(18, 1) T(20, 1) T(21, 1) T(24, 1) T(28, 1)                                                              \
@@ -23,6 +27,7 @@
     T(14, 2) T(1, 3) T(2, 3) T(3, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)                                           \
     T(1, 4) T(2, 4) T(3, 4) T(4, 4) T(5, 4) T(6, 4)
 static const int64_t max_rows[] = {0, 28, 14, 8, 6};
+#endif
 #define MERGED_TILES(T)                                                                                                \
     T(1, 1) T(2, 1) T(3, 1) T(5, 1) T(7, 1) T(1, 2) T(2, 2) T(3, 2) T(5, 2) T(7, 2) T(1, 3) T(2, 3) T(3, 3) T(5, 3)    \
     T(1, 4) T(2, 4) T(3, 4) T(5, 4) T(1, 5) T(2, 5) T(3, 5) T(1, 6) T(2, 6) T(3, 6) T(1, 7) T(2, 7) T(3, 7)            \

@@ -1,51 +1,16 @@
-// The tiles of tile.h by matrix registers, for pairs of bf16: 16 rows of scalars by 16 units against 16 units of a vector.
+// The tiles of tile.h by matrix registers.
 //
 // A block has up to 32 rows and two vectors: four registers of sums, two of scalars, two of vectors. 16 units of a run are
 // multiplied at a time, and what is left of it beside zeros: the runs alone determine the terms of a sum and their order,
-// as in tile.h. Compilers know no such register, so nothing but these functions uses any.
-//
-// Intel Xeon with AMX, gcc 12.2: 3,400 GFLOP/s from the first-level cache, vectors of pairs 115.
+// as in tile.h.
 
 #ifndef OPWRIGHT_TILE_AMX_H
 #define OPWRIGHT_TILE_AMX_H
 
+#include "amx.h"
 #include "tile.h"
 
-enum {
-    AMX_ROWS = 16,  // of a register, of 64 bytes each
-    AMX_UNITS = 16, // of a row
-    AMX_BLOCK = 2,  // registers of rows, and of vectors, of a block
-};
-
-// As the instruction reads it.
-typedef struct amx_shapes {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} amx_shapes;
-
-// The registers: sums 0 to 3, of rows 0 to 15 first; scalars 4 and 5; vectors 6 and 7.
-#define AMX_CLEAR(sum) __asm__ volatile("tilezero %%tmm" #sum ::)
-#define AMX_LOAD(to, from, step) \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #to ::"r"(from), "r"((int64_t)(step)) : "memory")
-#define AMX_STORE(from, to, step) \
-    __asm__ volatile("tilestored %%tmm" #from ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(step)) : "memory")
-#define AMX_DOT(sum, scalars, vectors) \
-    __asm__ volatile("tdpbf16ps %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
-
-// Registers of `rows` rows of sums and scalars. To read the shapes takes 5 ns, to write them 45: neighbouring tiles mostly
-// agree.
-INLINE void amx_configure(int rows) {
-    amx_shapes shapes = {.palette = 1}, before;
-    for (int t = 0; t < 8; t++) {
-        const int here = t >= 6 ? AMX_UNITS : t < 2 || t == 4 ? min(rows, AMX_ROWS) : max(0, rows - AMX_ROWS);
-        shapes.rows[t] = (uint8_t)here;
-        shapes.row_bytes[t] = here > 0 ? 64 : 0;
-    }
-    __asm__ volatile("sttilecfg %0" : "=m"(before));
-    if (memcmp(&shapes, &before, sizeof shapes) != 0)
-        __asm__ volatile("ldtilecfg %0" ::"m"(shapes));
-}
+enum { AMX_BLOCK = 2 }; // registers of rows, and of vectors, of a block
 
 // 16 units of each row against two vectors of each, or one.
 INLINE void amx_multiply(const uint32_t *scalars, int64_t row, const uint32_t *vectors, int64_t step, bool below, bool beside) {
@@ -120,7 +85,7 @@ INLINE void amx_put(const operands *o, int64_t row, int64_t vector, vec sum) {
 
 static void amx_tile(const operands *o, int rows, int vectors) {
     float sums[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
-    amx_configure(rows);
+    amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS));
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
         const int wide = (int)min(AMX_BLOCK, vectors - v);
         if (rows > AMX_ROWS)

@@ -207,7 +207,7 @@ static plan plan_of(const opwright_problem *problem, int64_t workers) {
     l.jump = l.phases == 1 && l.hop == 1 && l.merged == 1 ? min(l.step[2], p->taps[2]) : l.step[2];
     l.tight = OPWRIGHT_PAIRS && p->taps[2] == 1 && l.merged == 1;
     l.vectors = ceil_div(p->A, LANES);
-    l.panel_vectors = min(l.vectors, l.vectors == 3 ? 3 : p->taps[2] * min(CHANNELS, p->B) <= max_rows[4] ? 4 : 2);
+    l.panel_vectors = min(l.vectors, l.vectors == 3 ? 3 : OPWRIGHT_AMX || p->taps[2] * min(CHANNELS, p->B) <= max_rows[4] ? 4 : 2);
     const int64_t out[4] = {p->N, p->small[0], p->small[1], p->small[2]};
     const int64_t pixels = out[0] * out[1] * out[2] * out[3];
     // (big in its place was no faster: 0.50 instead of 0.45 ms, 1x1 56x56 64 -> 256, f32.)

@@ -27,9 +27,12 @@
 #define OPWRIGHT_PAIRS 0
 #endif
 
-// And by registers of 16 rows of pairs.
+// And a block of them by registers of 16 rows of pairs.
 #if OPWRIGHT_PAIRS && defined(__AMX_BF16__)
 #define OPWRIGHT_AMX 1
+#define ROWS_16(T, NB)                                                                                                 \
+    T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) T(11, NB) T(12, NB)     \
+    T(13, NB) T(14, NB) T(15, NB) T(16, NB)
 #else
 #define OPWRIGHT_AMX 0
 #endif

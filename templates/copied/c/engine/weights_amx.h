@@ -1,0 +1,79 @@
+// The tiles of weights.c by matrix registers: up to 16 rows by four vectors of lanes.
+//
+// Rows lie pixel by pixel, as panels do, and the instruction wants them row by row: 16 pairs of pixels are transposed at a
+// time. What is left of a run is multiplied beside zeros.
+
+#ifndef OPWRIGHT_WEIGHTS_AMX_H
+#define OPWRIGHT_WEIGHTS_AMX_H
+
+#include "amx.h"
+
+// `units` pairs of pixels, at most 16, of rows and of a panel.
+INLINE void amx_outer(const float *row, int64_t row_step, int rows, const float *panel, int64_t panel_step, int vectors,
+                      int64_t units) {
+    float left[AMX_ROWS * AMX_UNITS] __attribute__((aligned(64)));
+    float right[AMX_UNITS * 4 * LANES] __attribute__((aligned(64)));
+    vec x[AMX_UNITS];
+    UNROLL for (int u = 0; u < AMX_UNITS; u++)
+        x[u] = u >= units ? (vec){0} : rows == AMX_ROWS ? vec_load(row + u * row_step) : vec_load_part(row + u * row_step, rows);
+    vec_transpose(x);
+    UNROLL for (int m = 0; m < AMX_ROWS; m++) vec_store(left + m * AMX_UNITS, x[m]);
+    if (units < AMX_UNITS) {
+        for (int64_t u = 0; u < AMX_UNITS; u++)
+            for (int v = 0; v < vectors; v++)
+                vec_store(right + (u * vectors + v) * LANES, u < units ? vec_load(panel + u * panel_step + v * LANES) : (vec){0});
+        panel = right, panel_step = vectors * LANES;
+    }
+    AMX_LOAD(4, left, AMX_UNITS * 4);
+    AMX_LOAD(6, panel, panel_step * 4);
+    AMX_DOT(0, 4, 6);
+    if (vectors > 1) {
+        AMX_LOAD(7, panel + LANES, panel_step * 4);
+        AMX_DOT(1, 4, 7);
+    }
+    if (vectors > 2) {
+        AMX_LOAD(6, panel + 2 * LANES, panel_step * 4);
+        AMX_DOT(2, 4, 6);
+    }
+    if (vectors > 3) {
+        AMX_LOAD(7, panel + 3 * LANES, panel_step * 4);
+        AMX_DOT(3, 4, 7);
+    }
+}
+
+INLINE void amx_tile(const operands *t, int rows, int vectors) {
+    float sums[AMX_ROWS * 4 * LANES] __attribute__((aligned(64)));
+    amx_configure(rows, rows);
+    AMX_CLEAR(0);
+    AMX_CLEAR(1);
+    AMX_CLEAR(2);
+    AMX_CLEAR(3);
+    for (int64_t i = 0; i < t->count; i++) {
+        const float *panel = (const float *)t->panel + t->runs[i].panel * t->panel_scale;
+        const float *row = t->row + t->runs[i].row * t->row_scale;
+        int64_t units = t->runs[i].count;
+        for (; units >= AMX_UNITS; units -= AMX_UNITS, panel += AMX_UNITS * t->panel_step, row += AMX_UNITS * t->row_step)
+            amx_outer(row, t->row_step, rows, panel, t->panel_step, vectors, AMX_UNITS);
+        if (units > 0)
+            amx_outer(row, t->row_step, rows, panel, t->panel_step, vectors, units);
+    }
+    AMX_STORE(0, sums, 4 * LANES * 4);
+    AMX_STORE(1, sums + LANES, 4 * LANES * 4);
+    AMX_STORE(2, sums + 2 * LANES, 4 * LANES * 4);
+    AMX_STORE(3, sums + 3 * LANES, 4 * LANES * 4);
+    for (int m = 0; m < rows; m++)
+        for (int v = 0; v < vectors; v++) {
+            float *to = t->dw + m * t->pitch + v * LANES;
+            const vec sum = vec_load(sums + (m * 4 + v) * LANES);
+            vec_store(to, t->first ? sum : vec_load(to) + sum);
+        }
+}
+
+static void amx_rows_1(const operands *t, int rows) { amx_tile(t, rows, 1); }
+static void amx_rows_2(const operands *t, int rows) { amx_tile(t, rows, 2); }
+static void amx_rows_3(const operands *t, int rows) { amx_tile(t, rows, 3); }
+static void amx_rows_4(const operands *t, int rows) { amx_tile(t, rows, 4); }
+#define AMX_TILE(MR, NB) \
+    static void pairs_##MR##x##NB(const operands *t) { amx_rows_##NB(t, MR); }
+
+#endif
