@@ -1,5 +1,6 @@
 // The instruction sets of this CPU, and the best one that a kernel was compiled for.
 
+#define _GNU_SOURCE
 #include "operation.h"
 
 #include <stdatomic.h>

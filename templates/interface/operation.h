@@ -4,10 +4,9 @@
 #define OPWRIGHT_OPERATION_H
 
 #include "contraction.h"
+#include "instruction_sets.h"
 #include "opwright_product.h"
 #include "resolve.h"
-
-enum { OPWRIGHT_ISAS = 6 };
 
 typedef struct opw_dtype_name {
     const char *word, *numpy;

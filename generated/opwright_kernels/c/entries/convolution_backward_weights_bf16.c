@@ -8,7 +8,7 @@
 // engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the weights:
 // engine/problem.h says what its members mean, engine/solves.h what solves it.
 // On avx512_bf16 denormal inputs and sums are treated as zero.
-// On amx_bf16 denormal inputs and sums are treated as zero.
+// On amx_bf16 denormal inputs and sums are treated as zero, and a process has to ask Linux for matrix registers (the package does).
 //
 // Layouts are strides, in elements. KERNEL defines a kernel for one group class and one combination of layouts,
 // and the function that returns its bytes of scratch memory for a number of workers.
