@@ -20,9 +20,7 @@ INLINE void amx_outer(const float *row, int64_t row_step, int rows, const float 
     vec_transpose(x);
     UNROLL for (int m = 0; m < AMX_ROWS; m++) vec_store(left + m * AMX_UNITS, x[m]);
     if (units < AMX_UNITS) {
-        for (int64_t u = 0; u < AMX_UNITS; u++)
-            for (int v = 0; v < vectors; v++)
-                vec_store(right + (u * vectors + v) * LANES, u < units ? vec_load(panel + u * panel_step + v * LANES) : (vec){0});
+        amx_fill(panel, panel_step, units, vectors, right);
         panel = right, panel_step = vectors * LANES;
     }
     AMX_LOAD(4, left, AMX_UNITS * 4);

@@ -37,11 +37,9 @@ INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32
     for (int m = 0; m < rows; m++)
         vec_store((float *)(void *)(left + m * AMX_UNITS),
                   vec_load_part((const float *)(const void *)((const char *)scalars + m * row), units));
-    for (int64_t u = 0; u < AMX_UNITS; u++)
-        for (int b = 0; b < (beside ? 2 : 1); b++)
-            vec_store((float *)(void *)(right + (u * AMX_BLOCK + b) * LANES),
-                      u < units ? vec_load((const float *)(const void *)(vectors + u * step + b * LANES)) : (vec){0});
-    amx_multiply(left, AMX_UNITS * 4, right, AMX_BLOCK * LANES, below, beside);
+    const int wide = beside ? 2 : 1;
+    amx_fill((const float *)(const void *)vectors, step, units, wide, (float *)(void *)right);
+    amx_multiply(left, AMX_UNITS * 4, right, wide * LANES, below, beside);
 }
 
 // Sums of all runs, from a row of `sums` to the next two vectors.
