@@ -94,6 +94,17 @@ ISAS: tuple[Isa, ...] = (
         ("bf16",),
     ),
     Isa(
+        "amx_int8",
+        frozenset(
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl avx512_vnni amx_tile amx_int8
+            """.split()
+        ),
+        ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
+        ("bytes",),
+    ),
+    Isa(
         "amx_bf16",
         frozenset(
             """

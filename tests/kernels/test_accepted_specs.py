@@ -228,7 +228,7 @@ def test_a_normal_form_of_a_new_user_agrees_with_the_interpreter_on_every_instru
     op = library.op(name)
     kernels = {variant.isa for variant in module.variants(name)}
     for isa in usable(module):
-        assert isa in kernels or isa in ("avx512_vnni", "avx512_bf16", "amx_bf16")
+        assert isa in kernels or isa in ("avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
         with instruction_set(module, isa):
             assert first_disagreement(module, op, rng(name, isa), 40) is None, isa
 

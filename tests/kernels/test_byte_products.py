@@ -75,7 +75,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return *package(texts, tmp_path_factory.mktemp("bytes"), "bytes_package"), drawn
 
 
-@pytest.fixture(params=["portable", "avx2", "avx512", "avx512_vnni"])
+@pytest.fixture(params=["portable", "avx2", "avx512", "avx512_vnni", "amx_int8"])
 def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of an instruction set above which nothing is used."""
     _ = made[1].bytes0  # loads the modules of the package
@@ -174,7 +174,7 @@ def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path:
         op = library.op(one.op)
         left, right = map(set, one.factors)
         assert any(phase.contraction for phase in staged(op).phases) or not (left - right and right - left), text
-        for isa, bound in itertools.product(("portable", "avx2", "avx512_vnni"), (1_000, 30_000)):
+        for isa, bound in itertools.product(("portable", "avx2", "avx512_vnni", "amx_int8"), (1_000, 30_000)):
             extents = dict.fromkeys("abcdefgh", 0)
             small = random_contractions.inputs(rng, one, "f32", bound)
             for tensor, array in zip(op.inputs, small):

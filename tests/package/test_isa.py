@@ -27,7 +27,11 @@ def test_portable_needs_nothing():
 
 
 def test_the_rows_stand_from_the_least_demanding_to_the_best():
-    for architecture in ({"neon"}, {"avx2", "avx512", "avx512_vnni"}, {"avx2", "avx512", "avx512_bf16", "amx_bf16"}):
+    for architecture in (
+        {"neon"},
+        {"avx2", "avx512", "avx512_vnni", "amx_int8"},
+        {"avx2", "avx512", "avx512_bf16", "amx_bf16"},
+    ):
         rows = [isa for isa in _isa.ISAS if not isa.needs or isa.name in architecture]
         assert len(rows) == 1 + len(architecture)
         for less, more in pairwise(rows):

@@ -71,7 +71,13 @@ ISAS = (
         exception=_WITHOUT_DENORMALS,
     ),
     Isa(
-        "amx_bf16",  # products of matrix registers
+        "amx_int8",
+        (*_V4, "avx512_vnni", "amx_tile", "amx_int8"),
+        (*_V4_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
+        ("bytes",),
+    ),
+    Isa(
+        "amx_bf16",
         (*_V4, "avx512_bf16", "amx_tile", "amx_bf16"),
         (*_V4_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
         ("bf16",),

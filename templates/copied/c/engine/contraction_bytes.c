@@ -2,12 +2,15 @@
 //
 // Terms are processed in units: four bytes if one instruction multiplies unsigned by signed bytes, else two 16-bit
 // integers. With four, 128 is added to a signed left operand and subtracted from an unsigned right one;
-// the sums of rows and columns give the correction of the sums of products.
+// the sums of rows and columns give the correction of the sums of products. Matrix registers need none.
 
 #include "contraction_copy.h"
 #include "contraction_cells.h"
 
-#if LANES == 16
+#if OPWRIGHT_AMX
+#include "bytes_amx.h"
+#define MAX_TILE 32
+#elif LANES == 16
 #define MAX_TILE 14
 #define TILES_OF(T, NB) T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) \
     T(11, NB) T(12, NB) T(13, NB) T(14, NB)
@@ -28,6 +31,9 @@ enum {
     PACKED = 8,              // vectors of a task that packs
     PIECE = 256,             // cells that are converted at a time
 };
+
+// Whether operands are shifted to the signs of the instruction.
+#define SHIFTED (GROUP == 4 && !OPWRIGHT_AMX)
 
 typedef struct plan {
     opwright_contraction q;
@@ -86,7 +92,7 @@ static int64_t chunk_units(const plan *p, int64_t chunk) { return min(CHUNK, p->
 // A term of a unit as it is multiplied.
 INLINE int32_t term_of(uint8_t byte, bool is_signed, bool left) {
 #if GROUP == 4
-    return left == is_signed ? byte ^ 0x80 : byte;
+    return SHIFTED && left == is_signed ? byte ^ 0x80 : byte;
 #else
     (void)left;
     return (uint16_t)(is_signed ? (int8_t)byte : (int16_t)byte);
@@ -106,7 +112,7 @@ INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
     ivec units;
 #if GROUP == 4
     memcpy(&units, from, sizeof units);
-    if (left == is_signed)
+    if (SHIFTED && left == is_signed)
         units ^= (int32_t)0x80808080;
 #else
     (void)left;
@@ -132,6 +138,8 @@ static void copy_left(const plan *p, const uint8_t *left, int64_t chunk, int64_t
             }
         for (; u < units; u++)
             to[u] = unit_of(left + u * GROUP * q->left_term, q->left_term, q->terms - first - u * GROUP, is_signed, true);
+        for (; OPWRIGHT_AMX && u % LANES != 0; u++) // to whole registers
+            to[u] = 0;
     }
 }
 
@@ -148,7 +156,7 @@ INLINE ivec beside(const uint8_t *from, int64_t step, bool is_signed) {
 #endif
     }
 #if GROUP == 4
-    if (!is_signed)
+    if (SHIFTED && !is_signed)
         units ^= (int32_t)0x80808080;
 #endif
     return units;
@@ -200,7 +208,7 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
     }
     for (int64_t v = first; v < first + count; v++) {
         ivec total = {0};
-        for (int64_t chunk = 0; GROUP == 4 && p->q.left_signed && chunk < p->chunks; chunk++) {
+        for (int64_t chunk = 0; SHIFTED && p->q.left_signed && chunk < p->chunks; chunk++) {
             const int64_t units = chunk_units(p, chunk);
             const ivec *from = packed + chunk * CHUNK * c->vectors + v / WIDE * WIDE * units + v % WIDE;
             for (int64_t u = 0; u < units; u++)
@@ -212,7 +220,19 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
 }
 
 // Rows of scalars against a panel: sums of the chunks before are in `sums`.
-INLINE void tile(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums, int64_t row, bool begins,
+#if OPWRIGHT_AMX
+static void multiplied(const opwright_contraction *q, int64_t rows, const int32_t *scalars, const ivec *panel, int64_t units,
+                 int32_t *sums, int64_t row, bool begins) {
+#define OF_SIGNS(LEFT, RIGHT)                                                                                          \
+    rows > AMX_ROWS ? amx_bytes(scalars, PITCH, panel, units, sums, row, begins, rows, true, LEFT, RIGHT)              \
+                    : amx_bytes(scalars, PITCH, panel, units, sums, row, begins, rows, false, LEFT, RIGHT)
+    if (q->left_signed)
+        q->right_signed ? (OF_SIGNS(true, true)) : (OF_SIGNS(true, false));
+    else
+        q->right_signed ? (OF_SIGNS(false, true)) : (OF_SIGNS(false, false));
+}
+#else
+INLINE void sums_of(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums, int64_t row, bool begins,
                  int MR, int NB) {
     ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
     UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
@@ -238,11 +258,18 @@ typedef void tile_of(const int32_t *, const ivec *, int64_t, int32_t *, int64_t,
 #define DEFINE(MR, NB)                                                                                                 \
     static void tile_##MR(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums,      \
                           int64_t row, bool begins) {                                                                  \
-        tile(scalars, panel, units, sums, row, begins, MR, NB);                                                 \
+        sums_of(scalars, panel, units, sums, row, begins, MR, NB);                                                 \
     }
 TILES_OF(DEFINE, 2)
 #define LISTED(MR, NB) tile_##MR,
 static tile_of *const TILE_OF[MAX_TILE + 1] = {0, TILES_OF(LISTED, 2)};
+
+static void multiplied(const opwright_contraction *q, int64_t rows, const int32_t *scalars, const ivec *panel, int64_t units,
+                 int32_t *sums, int64_t row, bool begins) {
+    (void)q;
+    TILE_OF[rows](scalars, panel, units, sums, row, begins);
+}
+#endif
 
 // Stores the sums of a row, converted to the type of out.
 static void put_row(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, const int32_t *columns,
@@ -291,7 +318,7 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk);
         copy_left(p, left, chunk, row, rows, copy);
-        if (GROUP == 4 && !q->right_signed)
+        if (SHIFTED && !q->right_signed)
             for (int64_t m = 0; m < rows; m++)
                 for (int64_t u = 0; u < units; u++) {
                     const uint32_t unit = (uint32_t)copy[m * PITCH + u];
@@ -300,12 +327,12 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
         for (int64_t v = 0; v < count; v += WIDE)
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
-                TILE_OF[height](copy + m * PITCH, packed + chunk * CHUNK * c->vectors + (first + v) * units, units,
-                                sums + (m * p->share + v) * LANES, p->share * LANES, chunk == 0);
+                multiplied(q, height, copy + m * PITCH, packed + chunk * CHUNK * c->vectors + (first + v) * units, units,
+                           sums + (m * p->share + v) * LANES, p->share * LANES, chunk == 0);
             }
     }
     const int64_t column = (c->first + first) * LANES, cells = min(count * LANES, q->columns - column);
-    const bool corrected = GROUP == 4 && q->left_signed;
+    const bool corrected = SHIFTED && q->left_signed;
     for (int64_t n = 0; n < cells; n += PIECE)
         for (int64_t m = 0; m < rows; m++)
             put_row(q, &c->out, at + (row + m) * q->out_row + (column + n) * q->out_column, sums + m * p->share * LANES + n,

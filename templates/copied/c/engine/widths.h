@@ -27,8 +27,8 @@
 #define OPWRIGHT_PAIRS 0
 #endif
 
-// And a block of them by registers of 16 rows of pairs.
-#if OPWRIGHT_PAIRS && defined(__AMX_BF16__)
+// And many of them, or of four bytes, by registers of 16 rows.
+#if (OPWRIGHT_PAIRS && defined(__AMX_BF16__)) || (defined(OPWRIGHT_BYTES) && defined(__AMX_INT8__))
 #define OPWRIGHT_AMX 1
 #define ROWS_16(T, NB)                                                                                                 \
     T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) T(11, NB) T(12, NB)     \
