@@ -83,17 +83,6 @@ ISAS: tuple[Isa, ...] = (
         ("bytes",),
     ),
     Isa(
-        "avx512_bf16",
-        frozenset(
-            """
-            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
-            avx512cd avx512dq avx512f avx512vl avx512_bf16
-            """.split()
-        ),
-        ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16"),
-        ("bf16",),
-    ),
-    Isa(
         "amx_int8",
         frozenset(
             """
@@ -103,6 +92,17 @@ ISAS: tuple[Isa, ...] = (
         ),
         ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
         ("bytes",),
+    ),
+    Isa(
+        "avx512_bf16",
+        frozenset(
+            """
+            cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 abm avx avx2 bmi1 bmi2 f16c fma movbe xsave avx512bw
+            avx512cd avx512dq avx512f avx512vl avx512_bf16
+            """.split()
+        ),
+        ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16"),
+        ("bf16",),
     ),
     Isa(
         "amx_bf16",

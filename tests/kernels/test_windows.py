@@ -3,7 +3,6 @@ does, with what follows them applied before anything is stored."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -15,11 +14,12 @@ from opwright.oracle.run_steps import compute_steps
 from support import random_convolutions, rulings
 from support.call import Call
 from support.capping import capped_at
+from support.generated import FULL
 from support.package import package
 from support.random_contractions import DTYPES
 from support.random_convolutions import ROWS, SOLVED, Drawn
 
-COUNT = 12 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 3
+COUNT = 12 if FULL else 3
 FUSED = """op: FusedConvolution
 revision: 1
 summary: A convolution with a bias, a residual and an activation.
@@ -62,9 +62,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     drawn = [random_convolutions.draw(rng, f"Windows{n}", SOLVED[n % 3]) for n in range(COUNT)]
     texts = {f"windows{n}.yaml": one.text for n, one in enumerate(drawn)} | {"fused.yaml": FUSED}
     return *package(texts, tmp_path_factory.mktemp("windows"), "windows_package"), drawn
-
-
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 
 
 @pytest.fixture(params=["avx2", "avx512_bf16", "amx_bf16"] if FULL else ["avx512_bf16", "amx_bf16"])

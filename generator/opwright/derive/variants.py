@@ -64,17 +64,17 @@ ISAS = (
     Isa("avx512", _V4, _V4_FLAGS, _FAST),
     Isa("avx512_vnni", (*_V4, "avx512_vnni"), (*_V4_FLAGS, "-mavx512vnni"), ("bytes",)),  # products of integers
     Isa(
+        "amx_int8",
+        (*_V4, "avx512_vnni", "amx_tile", "amx_int8"),
+        (*_V4_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
+        ("bytes",),
+    ),
+    Isa(
         "avx512_bf16",
         (*_V4, "avx512_bf16"),
         (*_V4_FLAGS, "-mavx512bf16"),
         ("bf16",),
         exception=_WITHOUT_DENORMALS,
-    ),
-    Isa(
-        "amx_int8",
-        (*_V4, "avx512_vnni", "amx_tile", "amx_int8"),
-        (*_V4_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
-        ("bytes",),
     ),
     Isa(
         "amx_bf16",
