@@ -206,10 +206,9 @@ def _machine(found: Results) -> list[str]:
         ]
         parts.append(_table(heads, rows))
     noise = ", ".join(f"{NAMES[name]} {share:.0%}" for name, share in spread(found).items())
-    return [
-        *parts,
-        *([f"Noise: the spread of the three to nine rounds of the median row is {noise}."] if noise else []),
-    ]
+    if noise:
+        parts.append(f"Noise: the spread of the three to nine rounds of the median row is {noise}.")
+    return parts
 
 
 def _peak_name(name: str) -> str:

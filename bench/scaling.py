@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import opwright_kernels as ok
+from opwright.errors import count
 from opwright_kernels import _interface, _sharding, _split_calls
 
 RATE, LINK, LATENCY = 1e12, 25e9, 5e-6
@@ -134,8 +135,7 @@ def _first(layer: Layer) -> str:
 
 def rows() -> Iterator[tuple[str, str, list[tuple[float, float] | None]]]:
     for network, samples in (("ResNet-50", 32), ("3-D U-Net", 1), ("transformer", 4)):
-        plural = "s" if samples > 1 else ""
-        yield network, f"training, {samples} sample{plural} a worker", [trained(network, n, samples) for n in WORKERS]
+        yield network, f"training, {count(samples, 'sample')} a worker", [trained(network, n, samples) for n in WORKERS]
     yield "3-D U-Net", "one volume, halos along one axis", [by_letter("3-D U-Net", "i", n, 1) for n in WORKERS]
     yield "transformer", "rows of one sample", [by_letter("transformer", "m", n, 1) for n in WORKERS]
     yield "transformer", "columns of weights", [by_letter("transformer", "n", n, 1) for n in WORKERS]

@@ -7,6 +7,7 @@ number of turns.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import sys
 import time
@@ -49,7 +50,7 @@ def elapsed(work: Callable[[], object], alone: bool) -> float:
     return float(own)
 
 
-def row(name: str, alone: Callable[[], object], both: Callable[[], object], more: int, turns: int) -> None:
+def row(turns: int, name: str, alone: Callable[[], object], both: Callable[[], object], more: int) -> None:
     """Prints the efficiency of `both`, which does `more` times the work of `alone`."""
     taken = [(elapsed(alone, True), elapsed(both, False)) for _ in range(turns + 2)][2:]
     one, two = (statistics.median(times) for times in zip(*taken))
@@ -92,15 +93,16 @@ def main(turns: int = TURNS) -> None:
 
     if not dist.get_rank():
         print("| split | one process | two processes | efficiency |\n|---|---|---|---|")
-    row("training, 4 samples in all", trained(net, image(4, EXTENT)), trained(parallel, image(2, EXTENT)), 1, turns)
-    row("training, 4 samples each", trained(net, image(4, EXTENT)), trained(parallel, image(4, EXTENT)), 2, turns)
+    row_of = functools.partial(row, turns)
+    row_of("training, 4 samples in all", trained(net, image(4, EXTENT)), trained(parallel, image(2, EXTENT)), 1)
+    row_of("training, 4 samples each", trained(net, image(4, EXTENT)), trained(parallel, image(4, EXTENT)), 2)
     for rows, columns in ((256, EXTENT), (512, 4 * EXTENT)):
         one = inferred(image(1, rows, columns))
         shape = f"forward, {rows} x {columns}"
-        row(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1, turns)
-        row(f"{shape} each", one, rows_of(image(1, rows, columns)), 2, turns)
+        row_of(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1)
+        row_of(f"{shape} each", one, rows_of(image(1, rows, columns)), 2)
         # the limit of the machine: two processes that never communicate
-        row(f"{shape} each, nothing sent", one, inferred(image(1, rows, columns)), 2, turns)
+        row_of(f"{shape} each, nothing sent", one, inferred(image(1, rows, columns)), 2)
     dist.destroy_process_group()
 
 

@@ -78,8 +78,13 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    env.filters |= {**escape.FILTERS, "c": c}
+    env.filters |= {**escape.FILTERS, "c": c, "part": part}
     return env
+
+
+def part(text: str, names: Iterable[str]) -> str:
+    """The filter around the text of kernels, or of declarations, of these names: a reader of parts collects them."""
+    return text
 
 
 def _portable(op: Op) -> Iterator[Variant]:
@@ -170,11 +175,8 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     """The files that all operations share."""
     ops = library.ops
 
-    def made() -> tuple[Op, ...]:
-        return tuple(map(as_steps, ops))
-
-    def every() -> tuple[Op, ...]:
-        return tuple(map(as_steps, library.every))
+    def made(some: Iterable[Op] = ops) -> Iterator[Op]:
+        return map(as_steps, some)
 
     head = Head(Prose(spec_folder))
     files = {"py.typed": Output("", lambda: {"text": ""})}
@@ -206,7 +208,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
     files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
-        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in every()})}
+        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made(library.every)})}
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
     entry = split_prose.entry

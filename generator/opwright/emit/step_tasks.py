@@ -82,19 +82,18 @@ class Tasks(Loops):
 
     def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
         """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
-        part, parts, first, end = Name("part_"), Name("parts_"), Name("first_task_"), Name("end_task_")
+        first, end = Name("first_task_"), Name("end_task_")
+        number, begin, past = span = self.span_of_tasks(total)
         numbered = self.digits_of_task(digits, first if self.counts_on(digits) else Name("task_"))
-        begin = Call("opwright_share", (Name("total_"), part, parts))
-        past = Declare("end_task_", Call("opwright_share", (Name("total_"), Binary("+", part, ONE), parts)))
         wholes = step_wholes.by_letter(self.wholes, [name for name, _ in digits])
         always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
         if not self.counts_on(digits):
             changing = [replace(one, changes=False) for one in changing]
-            loop = For("task_", begin, end, (*numbered, *changing, *body))
-            return [Declare("total_", total), past, *always, loop]
+            loop = For("task_", begin.value, end, (*numbered, *changing, *body))
+            return [number, past, *always, loop]
         loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
         # which must not divide by an extent of 0
-        return [*self.span_of_tasks(total), *always, If(Binary("<", first, end), (*numbered, *changing, loop))]
+        return [*span, *always, If(Binary("<", first, end), (*numbered, *changing, loop))]
 
     def grouped(self, digits: Sequence[tuple[str, Expr]], steps: Sequence[Sequence[Stmt]]) -> dict[str, str] | None:
         """The rows that tasks have between steps, by name with their type, if a group of tasks makes each step at once.
@@ -128,7 +127,7 @@ class Tasks(Loops):
         body = If(Binary("<", first, end), (*(numbered if counts else ()), *loop))
         return [*self.span_of_tasks(total), *always, body]
 
-    def span_of_tasks(self, total: Expr) -> list[Stmt]:
+    def span_of_tasks(self, total: Expr) -> list[Declare]:
         """The number of tasks, and the first of a part and the one past its last."""
         part, parts, number = Name("part_"), Name("parts_"), Name("total_")
         begin, past = (Call("opwright_share", (number, at, parts)) for at in (part, Binary("+", part, ONE)))

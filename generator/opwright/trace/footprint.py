@@ -27,12 +27,21 @@ Attributes = Mapping[type, frozenset[str]]
 IMPORT = re.compile(r'{% import "([^"]+)"')
 
 
+@dataclass(frozen=True)
+class Printed:
+    """The text of one file, and the texts of the kernels, or of the declarations, that its template names."""
+
+    text: str
+    parts: Mapping[str, str]
+
+
 class Watching(jinja2.Environment):
-    """An environment that records which attributes of which classes its templates take."""
+    """An environment that records which attributes its templates take of which classes, and the parts they name."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.noted: set[tuple[type, str]] = set()
+        self.parts: dict[str, str] = {}
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         self.noted.add((obj.__class__, attribute))
@@ -54,6 +63,18 @@ class Watching(jinja2.Environment):
                 waiting += IMPORT.findall(self.loader.get_source(self, name)[0])
                 self.get_template(name)
 
+    def part(self, text: str, names: Iterable[str]) -> str:
+        """The filter `part`, which collects the texts of each name."""
+        for name in names:
+            self.parts[name] = self.parts.get(name, "") + text
+        return text
+
+    def printed(self, path: str, output: Output) -> Printed:
+        """An output's tidy text and its parts."""
+        self.parts = {}
+        text = output.text(self)
+        return Printed(tidy(path, text) if output.rendered else text, self.parts)
+
     def taken(self) -> Attributes:
         """Per dataclass, the attributes taken since the last call."""
         found: dict[type, set[str]] = {}
@@ -68,6 +89,7 @@ def watching(templates: Path) -> Watching:
     """The environment of a folder of templates, as a Watching one."""
     made = environment(templates, Watching)
     assert isinstance(made, Watching)
+    made.filters["part"] = made.part
     return made
 
 
@@ -77,7 +99,7 @@ class Footprint:
 
     path: str
     view: dict[str, Any]
-    text: str
+    printed: Printed
     reads: frozenset[str]
     attributes: Attributes
 
@@ -87,9 +109,8 @@ def footprint(path: str, output: Output, reads: set[str], watching: Watching) ->
     reads.clear()
     watching.taken()
     view = output.view()
-    text = dataclasses.replace(output, view=lambda: view).text(watching)
-    text = tidy(path, text) if output.rendered else text
-    return Footprint(path, view, text, frozenset(reads), watching.taken())
+    printed = watching.printed(path, dataclasses.replace(output, view=lambda: view))
+    return Footprint(path, view, printed, frozenset(reads), watching.taken())
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def why(project: Project, name: str, every: bool = False) -> Why:
     output, origins, environment = outputs[path], Origins(), watching(project.templates)
     watched = dataclasses.replace(output, view=lambda: traced(output.view, origins, texts=bool(line)))
     made = footprint(path, watched, reads, environment)
-    text = made.text
+    text = made.printed.text
     known = {path: field for path, field in fields(specs).items() if path in made.reads}
     lines = marked(environment, path, dataclasses.replace(output, view=lambda: made.view), text)
     if not 0 <= line <= len(lines) or (digits == "0" and file != name):

@@ -24,6 +24,10 @@ class Source:
         self.parameter, self.array, self.layer = parameter, array, layer
         self.starts = [list(itertools.accumulate(sizes, initial=0)) for sizes in array.chunks]
 
+    def one_chunk(self, axis: int) -> str:
+        """The call that leaves an axis in one chunk."""
+        return f"{self.parameter}.rechunk({{{axis}: -1}})"
+
     def pieces(self, ranges: Mapping[int, Range], tasks: dict[Any, Any]) -> Any:
         """Nested lists of keys, one level for each axis: whole chunks, and slices of others."""
         covers = []
@@ -67,7 +71,7 @@ def rechunks(call: _split_calls.Call, sources: Mapping[str, Sequence[Source]], o
         for source in arrays:
             for axis, starts in enumerate(source.starts):
                 if axis in spots and len(starts) > 2:
-                    yield f"{source.parameter}.rechunk({{{axis}: -1}})"
+                    yield source.one_chunk(axis)
 
 
 def _option(call: _split_calls.Call, name: str, axis: int, source: Source) -> SplitOption:
@@ -81,7 +85,7 @@ def _option(call: _split_calls.Call, name: str, axis: int, source: Source) -> Sp
     own = [split for split in table if any(axis in places.get(one, ()) for one in split.axes.get(name, ()))]
     reason = f": {own[0].why}" if own and own[0].why else ", as its reference page says"
     got = f"{len(source.starts[axis]) - 1} chunks along axis {axis}, along which this call may not be split{reason}"
-    expected = f"one chunk along axis {axis}: {source.parameter}.rechunk({{{axis}: -1}})"
+    expected = f"one chunk along axis {axis}: {source.one_chunk(axis)}"
     raise Refusal(f"{source.parameter}-chunks", source.parameter, got, expected)
 
 

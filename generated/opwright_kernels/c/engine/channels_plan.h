@@ -188,7 +188,7 @@ static void shape_blocks(plan *p, int64_t bytes) {
 INLINE int64_t blocks_of(const plan *p) { return p->s.axes[0].out * p->row_blocks * p->column_blocks; }
 
 static int64_t copied_bytes(const plan *p) {
-    return p->copied ? rounded(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
+    return p->copied ? whole_lines(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
 }
 
 // The phases before r that have taps.
@@ -392,19 +392,19 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->finished_rows = whole_rows && short_lines ? max(1, FINISHED_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->precopied ? 0 : copied_bytes(p);
-    p->runs_bytes = rounded(taps * (int64_t)sizeof(run));
+    p->runs_bytes = whole_lines(taps * (int64_t)sizeof(run));
     const int64_t finished = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
-    p->buffer_bytes = p->direct ? 0 : rounded(columns_with_taps(p, finished) * p->wide * LANES * 4);
+    p->buffer_bytes = p->direct ? 0 : whole_lines(columns_with_taps(p, finished) * p->wide * LANES * 4);
     if (p->stacked && !p->direct)
-        p->buffer_bytes = rounded(d->out * h->out * stacked_pitch(p, p->wide) * 4);
+        p->buffer_bytes = whole_lines(d->out * h->out * stacked_pitch(p, p->wide) * 4);
     p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
-    p->spread_bytes = p->spread ? rounded(w->out_step * (int64_t)sizeof(pattern)) : 0;
-    p->panel_bytes = p->own && !p->in_place ? rounded(p->panel_units * p->wide * 4) : 0;
+    p->spread_bytes = p->spread ? whole_lines(w->out_step * (int64_t)sizeof(pattern)) : 0;
+    p->panel_bytes = p->own && !p->in_place ? whole_lines(p->panel_units * p->wide * 4) : 0;
     p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
-    p->sums_bytes = rounded(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
-    p->bias_bytes = rounded(p->groups * group_width(p) * LANES * 4);
-    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->weights_bytes = p->own ? 0 : rounded(p->groups * p->panel_units * group_width(p) * 4);
+    p->sums_bytes = whole_lines(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
+    p->bias_bytes = whole_lines(p->groups * group_width(p) * LANES * 4);
+    p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
+    p->weights_bytes = p->own ? 0 : whole_lines(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
     p->streamed |= p->spread && p->shared_groups == 1 && large;
 }

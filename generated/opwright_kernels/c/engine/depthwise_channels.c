@@ -411,7 +411,7 @@ static opwright_problem interleaved(const opwright_problem *p, int64_t lanes, in
 }
 
 static int64_t packed_bytes(const opwright_problem *p) { return ceil_div(p->G, LANES) * LANES * volume(p->taps) * 4; }
-static int64_t plane_bytes(const int64_t size[3]) { return rounded(volume(size) * LANES * (int64_t)sizeof(elem)); }
+static int64_t plane_bytes(const int64_t size[3]) { return whole_lines(volume(size) * LANES * (int64_t)sizeof(elem)); }
 
 typedef struct call {
     solve s;
@@ -561,18 +561,18 @@ static int64_t data_bytes(const solve *s) {
         return 0;
     const int64_t *in_size = s->backward ? p->small : p->big;
     const int64_t in = volume(in_size) / in_size[2] * sheet_of(s).x[1] * (int64_t)sizeof(elem);
-    return rounded(in) + (channels_last(p) ? 0 : plane_bytes(s->backward ? p->big : p->small));
+    return whole_lines(in) + (channels_last(p) ? 0 : plane_bytes(s->backward ? p->big : p->small));
 }
-static int64_t non_finite_bytes(const opwright_problem *p) { return rounded(ceil_div(p->G, LANES) * 4); }
+static int64_t non_finite_bytes(const opwright_problem *p) { return whole_lines(ceil_div(p->G, LANES) * 4); }
 
 int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers) {
     const solve s = solve_of(p, backward);
-    return rounded(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
+    return whole_lines(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
 }
 
 void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
                         const elem *bias, elem *out, const opwright_team *team, void *scratch) {
-    int32_t *non_finite = (int32_t *)(void *)((char *)scratch + rounded(packed_bytes(p)));
+    int32_t *non_finite = (int32_t *)(void *)((char *)scratch + whole_lines(packed_bytes(p)));
     call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .non_finite = non_finite,
               .own = (char *)non_finite + non_finite_bytes(p)};
     const bool sheets = !channels_last(p) || many_taps(p);
@@ -876,7 +876,7 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
     }
 }
 
-static int64_t sums_bytes(const opwright_problem *p) { return rounded(w_chunks(p) * packed_bytes(p)); }
+static int64_t sums_bytes(const opwright_problem *p) { return whole_lines(w_chunks(p) * packed_bytes(p)); }
 
 int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers) {
     return sums_bytes(p) + workers * own_bytes(p);

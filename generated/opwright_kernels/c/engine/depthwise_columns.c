@@ -106,7 +106,7 @@ static plan plan_of(const solve *s) {
     c.q[0] = ceil_div(rows, c.blocks[0]);
     c.in_rows = (c.q[0] - 1) * s->axes[1].in_step + halo;
     c.plane = c.in_rows * c.row;
-    c.rows_bytes = rounded(c.depth * c.plane * 4);
+    c.rows_bytes = whole_lines(c.depth * c.plane * 4);
     c.units = s->axes[0].out * c.blocks[0] * c.blocks[1];
     c.task_units = max(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->axes[1].out_step * s->axes[2].out_step));
     return c;
@@ -525,7 +525,7 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
     const plan *b = &c->plan;
     char *own = c->own + worker * b->own_bytes;
     float *rows = (float *)(void *)own, *weights = (float *)(void *)(own + b->rows_bytes);
-    tap *list = (tap *)(void *)((char *)weights + rounded(volume(p->taps) * 4));
+    tap *list = (tap *)(void *)((char *)weights + whole_lines(volume(p->taps) * 4));
     int64_t *ends = (int64_t *)(void *)(list + volume(p->taps));
     const int64_t all = p->N * p->G * b->units, end = min(all, (task + 1) * b->task_units);
     int64_t known = -1;  // whose weights are packed
@@ -564,7 +564,7 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
 
 static int64_t own_bytes(const solve *s, const plan *c) {
     const int64_t K = volume(s->problem->taps);
-    return c->rows_bytes + rounded(K * 4) + rounded(K * (int64_t)sizeof(tap) + s->axes[2].out_step * 8);
+    return c->rows_bytes + whole_lines(K * 4) + whole_lines(K * (int64_t)sizeof(tap) + s->axes[2].out_step * 8);
 }
 
 int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers) {
@@ -774,7 +774,7 @@ static void width_w_finish(const void *context, int64_t task, int64_t worker) {
 static width_w_call width_w_of(const opwright_problem *p) {
     width_w_call c = {.s = solve_of(p, false)};
     c.plan = plan_of(&c.s);
-    c.plan.own_bytes = c.plan.rows_bytes + rounded(volume(p->taps) * 4);
+    c.plan.own_bytes = c.plan.rows_bytes + whole_lines(volume(p->taps) * 4);
     const int64_t units = p->N * c.plan.units;
     c.chunk_units = ceil_div(units, min(units, ceil_div(W_TASKS, p->G)));
     c.chunks = ceil_div(units, c.chunk_units);
@@ -783,7 +783,7 @@ static width_w_call width_w_of(const opwright_problem *p) {
 }
 
 static int64_t sums_bytes(const width_w_call *c) {
-    return rounded(c->chunks * c->s.problem->G * volume(c->s.problem->taps) * 4);
+    return whole_lines(c->chunks * c->s.problem->G * volume(c->s.problem->taps) * 4);
 }
 
 int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers) {

@@ -71,7 +71,6 @@ typedef struct run {
 // Rows divide by strides and phases, which are usually 1: a division takes as long as 20 additions.
 INLINE int64_t floor_div(int64_t a, int64_t b) { return b == 1 ? a : a >= 0 ? a / b : -((b - 1 - a) / b); }
 INLINE int64_t up_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 // The size of parts of `all`, at most `limit`, as even as multiples of `of` allow.
 static int64_t even(int64_t all, int64_t limit, int64_t of) {

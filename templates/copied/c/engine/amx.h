@@ -1,7 +1,8 @@
 // The matrix registers of AMX: 16 rows of 16 units by 16 units of 16 lanes. A unit is a pair of bf16, or four bytes.
 //
-// Compilers know no such register, so nothing but what includes this file uses any. 16 units of 16 rows against a vector of
-// each take 5 ns; from the first-level cache 3,400 GFLOP/s of bf16 are reached, by vectors of pairs 115 (Intel Xeon with AMX, gcc 12.2).
+// Compilers know no such register, so nothing but what includes this file uses any. 16 units of 16 rows against a vector
+// of each take 5 ns; from the first-level cache 3,400 GFLOP/s of bf16 are reached, by vectors of pairs 115 (Intel Xeon
+// with AMX, gcc 12.2).
 
 #ifndef OPWRIGHT_AMX_H
 #define OPWRIGHT_AMX_H
@@ -30,8 +31,8 @@ typedef struct amx_shapes {
     __asm__ volatile(instruction " %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
 #define AMX_DOT(sum, scalars, vectors) AMX_PRODUCT("tdpbf16ps", sum, scalars, vectors)
 
-// `rows` rows of the sums 0 and 1 and of the scalars 4, `below` of the sums 2 and 3 and of the scalars 5. To read the shapes
-// takes 5 ns, to write them 45, and neighbouring tiles mostly agree.
+// `rows` rows of the sums 0 and 1 and of the scalars 4, `below` of the sums 2 and 3 and of the scalars 5. To read the
+// shapes takes 5 ns, to write them 45, and neighbouring tiles mostly agree.
 INLINE void amx_configure(int64_t rows, int64_t below) {
     amx_shapes shapes = {.palette = 1}, before;
     for (int t = 0; t < 8; t++) {

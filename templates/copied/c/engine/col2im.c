@@ -75,7 +75,7 @@ static void size_block(plan *p) {
     // The number of rows of taps: one phase's if the input is one plane, else all, to which planes add one after the
     // other.
     const int64_t tap_rows = p->separate_phases ? ceil_div(h->taps, h->classes) : d->taps * h->taps;
-    p->products_bytes = rounded((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
+    p->products_bytes = whole_lines((tap_rows * p->row_products * p->product_line + 2 * LANES) * 4);
 }
 
 static void plan_of(plan *p, opwright_problem *problem, bool backward) {
@@ -113,10 +113,10 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward) {
     p->row_blocks = ceil_div(height, p->rows);
     size_block(p);
     p->sum_line = line_of(p->columns);
-    p->weights_bytes = rounded(problem->G * taps * s->lanes * p->weights_pitch * 4);
-    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->sums_bytes = rounded(w->out_step * s->lanes * p->sum_line * 4);
-    p->terms_bytes = rounded(taps * 3 * (int64_t)sizeof(int64_t));
+    p->weights_bytes = whole_lines(problem->G * taps * s->lanes * p->weights_pitch * 4);
+    p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
+    p->sums_bytes = whole_lines(w->out_step * s->lanes * p->sum_line * 4);
+    p->terms_bytes = whole_lines(taps * 3 * (int64_t)sizeof(int64_t));
 }
 
 static int64_t worker_bytes(const plan *p) {

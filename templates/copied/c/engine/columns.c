@@ -137,12 +137,12 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                   s->out_c % LANES == 0 && s->out_n % LANES == 0 && outgrows_caches(s);
     const int64_t wanted = ceil_div((p->copied ? 2 : 4) * max(workers, 2), planes * p->row_blocks);
     p->shares = max(1, min(wanted, s->lanes / SHARED_LANES));
-    p->rows_bytes = p->copied ? rounded(p->slots * row_bytes) : 0;
-    p->runs_bytes = rounded(taps * max(1, p->along_taps || p->brief ? p->channels : 1) * (int64_t)sizeof(run));
-    p->buffer_bytes = rounded((ceil_div(p->columns, LANES) * LANES + LANES) * 16 * 4 * (p->in_turns ? w->out_step : 1));
-    p->bias_bytes = rounded(problem->G * s->lanes * LANES * 4);
-    p->positions_bytes = rounded(taps * (int64_t)sizeof(int64_t));
-    p->weights_bytes = p->in_place ? 0 : rounded(problem->G * s->lanes * p->weights_pitch * 4);
+    p->rows_bytes = p->copied ? whole_lines(p->slots * row_bytes) : 0;
+    p->runs_bytes = whole_lines(taps * max(1, p->along_taps || p->brief ? p->channels : 1) * (int64_t)sizeof(run));
+    p->buffer_bytes = whole_lines((ceil_div(p->columns, LANES) * LANES + LANES) * 16 * 4 * (p->in_turns ? w->out_step : 1));
+    p->bias_bytes = whole_lines(problem->G * s->lanes * LANES * 4);
+    p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
+    p->weights_bytes = p->in_place ? 0 : whole_lines(problem->G * s->lanes * p->weights_pitch * 4);
 }
 
 static int64_t worker_bytes(const plan *p) { return p->rows_bytes + p->runs_bytes + p->buffer_bytes; }

@@ -48,8 +48,6 @@ typedef struct call {
     int64_t first_chunk, chunks, first_vector, vectors; // of the stage
 } call;
 
-static int64_t round_up(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
-
 // Whether to exchange columns and rows, right and left: lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
@@ -111,12 +109,12 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         if (p->alone)
             p->share = p->vectors, p->block = max(1, min(p->block, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * 4)));
     }
-    p->copied_bytes = p->copied ? round_up(p->copied_bytes) : 0;
+    p->copied_bytes = p->copied ? whole_lines(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
     const int64_t rows = p->block * max_rows(p->wide);
     p->right_bytes = p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
-    p->left_bytes = p->in_place || p->copied ? 0 : round_up(rows * p->pitch * 4);
-    p->sums_bytes = round_up(rows * p->share * LANES * 4);
+    p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * 4);
+    p->sums_bytes = whole_lines(rows * p->share * LANES * 4);
 }
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }

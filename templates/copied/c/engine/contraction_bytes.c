@@ -52,8 +52,6 @@ typedef struct call {
     int64_t first, vectors; // of the stage
 } call;
 
-static int64_t whole_lines(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
-
 // Lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     return (q->columns < LANES && q->rows > q->columns) || (q->out_column != 1 && q->out_row == 1 && q->rows >= LANES);

@@ -20,7 +20,7 @@ static int64_t copied_cells(const opwright_copied *c) {
 }
 
 static int64_t copied_bytes(const opwright_copied *c) {
-    return (copied_cells(c) * (int64_t)sizeof(copied_elem) + 63) & ~(int64_t)63;
+    return whole_lines(copied_cells(c) * (int64_t)sizeof(copied_elem));
 }
 
 #if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)

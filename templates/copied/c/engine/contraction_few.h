@@ -1,8 +1,8 @@
 // Products of so few rows that reading right is most of the work: it is read once, in place, and nothing is packed.
 //
-// If columns are contiguous, sums of a block of columns stay in the cache while the terms are added, TERMS at a time.
-// If terms are contiguous, each column is a sum over lanes, of FEW_ROWS rows at a time. A task is a block of columns of
-// one product.
+// If columns are contiguous, sums of a block of columns stay in the cache while the terms are added,
+// FEW_TERMS at a time. If terms are contiguous, each column is a sum over lanes, FEW_SHARING rows at a time. A task is a
+// block of columns of one product.
 
 #ifndef OPWRIGHT_CONTRACTION_FEW_H
 #define OPWRIGHT_CONTRACTION_FEW_H
@@ -56,7 +56,7 @@ static int64_t few_pitch(const opwright_contraction *q) { return ceil_div(q->ter
 
 // A worker's scratch: a copy of left, and sums of columns.
 static int64_t few_worker_bytes(const opwright_contraction *q) {
-    return (q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4) + 63) & ~(int64_t)63;
+    return whole_lines(q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4));
 }
 
 // Columns [0, count), `rows` at a time, whose sums are `FEW_COLUMNS` apart. Left lies term by term.
@@ -115,7 +115,7 @@ INLINE units few_load_part(const elem *p, int64_t n) { return elem_load_part(p, 
 // Sums of columns over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
 // units, with zeros behind their terms. One column at a time is a single stream through memory, which is the bottleneck
 // of few rows: eight at a time read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). With more rows,
-// it is the loads of left: two columns share them. A column adds in the same order whichever stands beside it.
+// it is the loads of left: FEW_SHARING columns share them. A column adds in the same order whichever stands beside it.
 INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, float *sums, int rows,
                       int columns, int chains) {
     vec sum[FEW_SHARING][FEW_SHARING][FEW_CHAINS];

@@ -131,6 +131,4 @@ static inline void span(const axis *a, bool backward, int64_t q0, int64_t q1, in
         *low = *high = 0;
 }
 
-INLINE int64_t rounded(int64_t bytes) { return (bytes + 63) & ~(int64_t)63; }
-
 #endif

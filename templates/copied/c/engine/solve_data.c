@@ -5,7 +5,7 @@
 
 enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter one gains nothing
 
-static int64_t bias_bytes(const opwright_problem *p) { return (p->G * p->B * (int64_t)sizeof(elem) + 63) & ~(int64_t)63; }
+static int64_t bias_bytes(const opwright_problem *p) { return whole_lines(p->G * p->B * (int64_t)sizeof(elem)); }
 
 // A kernel as large as its tensor: if both have the same layout, all their cells become channels, with one tap. Returns
 // how many cells become channels, and whether those of one channel are contiguous.

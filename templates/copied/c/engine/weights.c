@@ -398,7 +398,7 @@ typedef struct call {
 
 static int64_t worker_bytes(const plan *l) {
     const int64_t floats = l->floats[0] + l->floats[1] + l->floats[2] + l->floats[3];
-    return round_up(4 * floats + (int64_t)sizeof(run) * l->runs, 64);
+    return whole_lines(4 * floats + (int64_t)sizeof(run) * l->runs);
 }
 
 static place task_place(const call *c, int64_t part, int64_t *group) {

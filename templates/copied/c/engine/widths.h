@@ -58,6 +58,10 @@ typedef uint16_t hvec __attribute__((vector_size(2 * LANES)));
 INLINE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+INLINE int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// Bytes rounded up to whole cache lines.
+INLINE int64_t whole_lines(int64_t bytes) { return round_up(bytes, 64); }
 // Division by a divisor that is usually 1.
 INLINE int64_t over(int64_t a, int64_t b) { return b == 1 ? a : a / b; }
 INLINE int64_t gcd(int64_t a, int64_t b) {
