@@ -105,10 +105,10 @@ def resolve(
     elif coordinate_transformation_mode == "align_corners":
         Q = rules.int64("Q", tuple(max(2 * (o_ - 1), 1) for o_ in O))
     _axes.not_negative(tuple(w_ for w_ in W), "W")
-    _axes.divisor(tuple(q_ for q_ in Q), "tuple(q_ for q_ in Q)")
+    _axes.divisor(tuple(q_ for q_ in Q), "Q")
     rules.bounded("diff_src.X", max(a_ * o_ + b_ + w_ + 0 + (i_ + 1) for a_, o_, b_, w_, i_ in zip(A, O, B, W, I)))
     rules.bounded("semantics.steps.0", max(q_ for q_ in Q))
-    _axes.divisor(tuple(2 * q_ for q_ in Q), "tuple(2 * q_ for q_ in Q)")
+    _axes.divisor(tuple(2 * q_ for q_ in Q), "2 * Q")
     rules.bounded(
         "diff_src.X", max(2 * (a_ * o_ + b_) + q_ + 0 + (i_ + 1) for a_, o_, b_, q_, i_ in zip(A, O, B, Q, I))
     )

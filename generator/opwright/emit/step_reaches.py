@@ -12,6 +12,7 @@ from ..derive.whole import divisors, exact_quotients, whole_trees
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number
 from ..language.model import Op
+from ..language.spelling import spell
 from .printing import python
 from .python_module import Writer
 
@@ -32,7 +33,7 @@ class ReachWriter(Writer):
             for node in divisors(tree):
                 text = python(node, self.vectors)
                 if not isinstance(node, Number) and text not in divided:
-                    self.add("divisor", value=text)
+                    self.add("divisor", value=text, say=spell(node))
                 divided.add(text)
             for quotient in exact_quotients(tree):
                 text = python(quotient, self.vectors)
