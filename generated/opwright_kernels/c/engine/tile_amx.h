@@ -43,14 +43,25 @@ INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32
     amx_multiply(left, AMX_UNITS * 4, right, wide * LANES, below, beside);
 }
 
-// Sums of all runs, from a row of `sums` to the next two vectors.
+// Sums of all runs, added to `sums` if these have begun; from a row of `sums` to the next two vectors.
 INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, float *sums) {
-    const int64_t row = o->scalar_row, step = o->step;
-    AMX_CLEAR(0);
-    AMX_CLEAR(1);
-    if (below) {
-        AMX_CLEAR(2);
-        AMX_CLEAR(3);
+    const int64_t row = o->scalar_row, step = o->step, pitch = AMX_BLOCK * LANES;
+    if (o->begun) {
+        AMX_LOAD(0, sums, pitch * 4);
+        if (beside)
+            AMX_LOAD(1, sums + LANES, pitch * 4);
+        if (below) {
+            AMX_LOAD(2, sums + AMX_ROWS * pitch, pitch * 4);
+            if (beside)
+                AMX_LOAD(3, sums + AMX_ROWS * pitch + LANES, pitch * 4);
+        }
+    } else {
+        AMX_CLEAR(0);
+        AMX_CLEAR(1);
+        if (below) {
+            AMX_CLEAR(2);
+            AMX_CLEAR(3);
+        }
     }
     for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
         const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors + vector * LANES;
@@ -60,7 +71,6 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
         if (left > 0)
             amx_multiply_rest(s, row, v, step, left, rows, below, beside);
     }
-    const int64_t pitch = AMX_BLOCK * LANES;
     AMX_STORE(0, sums, pitch * 4);
     if (beside)
         AMX_STORE(1, sums + LANES, pitch * 4);
@@ -83,15 +93,17 @@ INLINE void amx_put(const operands *o, int64_t row, int64_t vector, vec sum) {
 }
 
 static void amx_tile(const operands *o, int rows, int vectors) {
-    float sums[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
-    amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS));
+    float local[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
+    if (!o->shaped)
+        amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS));
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
         const int wide = (int)min(AMX_BLOCK, vectors - v);
+        float *const sums = o->kept ? o->kept + v * rows * LANES : local;
         if (rows > AMX_ROWS)
             wide == 2 ? amx_sums(o, v, rows, true, true, sums) : amx_sums(o, v, rows, true, false, sums);
         else
             wide == 2 ? amx_sums(o, v, rows, false, true, sums) : amx_sums(o, v, rows, false, false, sums);
-        for (int m = 0; m < rows; m++)
+        for (int m = 0; m < rows && !o->more; m++)
             for (int b = 0; b < wide; b++)
                 amx_put(o, m, v + b, vec_load(sums + (m * AMX_BLOCK + b) * LANES));
     }
