@@ -66,6 +66,43 @@ def test_one_condition_on_the_sums_is_applied_after_them(where: str, found: int)
     assert contractions(**{**EXACT, "where": where}, index="floor(h / S)") == found
 
 
+PRODUCT = """
+op: Scaled
+revision: 1
+summary: A product with a further factor.
+dims: {{rows: M, columns: N, inner: K}}
+inputs:
+  - {{name: a, dims: {{M: M, K: K}}}}
+  - {{name: b, dims: {{K: K, N: N}}}}
+  - {{name: s, dims: {dims}}}
+outputs:
+  - {{name: dst, dims: {{M: M, N: N}}}}
+dtypes:
+  - {{a: f32, b: f32, s: f32, dst: f32, accumulate: f32}}
+semantics:
+  ranges: {{m: M, n: N, k: K}}
+  steps:
+    - dst[m, n] += {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dims", "value", "found"),
+    [
+        ("{N: N}", "a[m, k] * b[k, n] * s[n]", 1),
+        ("{M: M}", "a[m, k] * (s[m] * b[k, n])", 1),
+        ("{K: K}", "a[m, k] * s[k] * b[k, n]", 1),
+        ("{K: K}", "a[m, k] * exp(s[k]) * b[k, n] * 0.5", 1),
+        ("{K: K, N: N}", "s[k, n] * a[m, k] * b[k, n]", 1),
+        ("{M: M, N: N}", "a[m, k] * b[k, n] * s[m, n]", 0),  # infinite factors of the sum are not those of its terms
+        ("{M: M, K: K, N: N}", "a[m, k] * b[k, n] * s[m, k, n]", 0),
+    ],
+)
+def test_a_factor_with_the_letters_of_another_is_multiplied_into_it(dims: str, value: str, found: int) -> None:
+    (op,) = load_texts({"scaled.yaml": PRODUCT.format(dims=dims, value=value)}).ops
+    assert sum(phase.contraction is not None for phase in staged(op).phases) == found
+
+
 def test_sums_computed_with_the_factor_that_they_read_are_copied_by_no_engine() -> None:
     """The step that makes the factor of `dst` walks its sums; they are a step of that phase, and no contraction."""
     text = (FORMULAS / "hat_interpolate.yaml").read_text(encoding="utf-8")

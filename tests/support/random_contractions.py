@@ -1,4 +1,4 @@
-"""Random specs that add up products of two reads or three, with axes in any order, and calls of them.
+"""Random specs that add up products of two reads to four, with axes in any order, and calls of them.
 
 In: a generator of random numbers. Out: a spec's text, and inputs of small integers, of which all sums are exact.
 """
@@ -26,6 +26,7 @@ class Drawn:
     factors: tuple[str, ...]
     out: str
     others: tuple[str, ...] = ()
+    scaled: bool = False  # whether the last factor has letters of one other alone
 
 
 def shuffled(rng: Rng, letters: str) -> str:
@@ -57,10 +58,16 @@ def _letters(rng: Rng, count: int) -> tuple[list[str], str]:
 def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
     """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
 
+    Sometimes a further factor has some letters of another, as a scale of rows, of columns or of terms has.
+
     `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
     output's in any order. Without `steps` the spec has one `reduce`.
     """
     factors, out = _letters(rng, int(rng.choice([2, 2, 2, 3])))
+    scaled = rng.random() < 0.4
+    if scaled:
+        whole = shuffled(rng, str(rng.choice(factors)))
+        factors.append(whole[: int(rng.integers(1, len(whole) + 1))])
     count = len(factors)
     factors = [shuffled(rng, factor) for factor in factors]
     out = shuffled(rng, out)
@@ -101,7 +108,7 @@ semantics:
   ranges: {{{", ".join(f"{c}: {c.upper()}" for c in used)}}}
 {blocks}
 """
-    return Drawn(op, text, tuple(factors), out, tuple(others))
+    return Drawn(op, text, tuple(factors), out, tuple(others), scaled)
 
 
 def inputs(rng: Rng, drawn: Drawn, dtype: str, most: int = 20_000_000) -> list[Any]:

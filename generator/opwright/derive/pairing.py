@@ -38,9 +38,8 @@ class _Split:
         self.found, self.part = found, part
         self.made: list[Part] = []
         self.arrays: dict[str, Array] = {}
-        self.copies = (
-            False  # whether an operand is a copy of an array's cells, of which each is to be used several times
-        )
+        # whether an operand is a copy of cells, each of which is to be used several times
+        self.copies = False
 
     def steps(self, arrays: dict[str, Array]) -> list[Part]:
         """The resulting steps, whose arrays are added to `arrays`; none if it is not split."""
@@ -51,16 +50,52 @@ class _Split:
             return []
         factors = list(_factors(part.formulas[0].value))
         scales = [factor for factor in factors if not self.letters(factor)]
-        operands = [self.operand(factor) for factor in factors if self.letters(factor)]
-        plain = len(operands) == 2 and not (scales or self.made or part.where)
-        if not 2 <= len(operands) <= MAX_FACTORS or plain:
-            return []
-        orders = [order for order in itertools.permutations(operands) if self.is_contracted(order)]
+        factors = [factor for factor in factors if self.letters(factor)]
+        self.copies = any(isinstance(factor, Read) and not walked(self.found, factor) for factor in factors)
+        orders = self.orders(factors)
+        while len(factors) > 2 and not orders:
+            if not self.absorb(factors):
+                return []
+            orders = self.orders(factors)
         if not orders:
             return []
-        self.take_pairs(min(orders, key=self.cost), scales)
+        operands = [self.operand(factor) for factor in factors]
+        if len(operands) == 2 and not (scales or self.made or part.where):
+            return []
+        self.take_pairs(
+            [operands[number] for number in min(orders, key=lambda order: self.cost(factors, order))], scales
+        )
         arrays |= self.arrays
         return self.made
+
+    def orders(self, factors: Sequence[Expr]) -> list[tuple[int, ...]]:
+        """The orders of factors in which each pair is a contraction."""
+        if not 2 <= len(factors) <= MAX_FACTORS:
+            return []
+        return [
+            order
+            for order in itertools.permutations(range(len(factors)))
+            if self.is_contracted([self.stand_in(factors[number]) for number in order])
+        ]
+
+    def stand_in(self, factor: Expr) -> Read:
+        """A read at the letters of a factor."""
+        return Read("", tuple(map(Name, self.letters(factor))))
+
+    def absorb(self, factors: list[Expr]) -> bool:
+        """Multiply one factor into another that has all its letters, the smallest; False if there is none.
+
+        The product has as many cells as the other, and a sum of its cells is the sum of the same terms.
+        """
+        letters = [{*self.letters(factor)} for factor in factors]
+        pairs = [(a, b) for a, b in itertools.permutations(range(len(factors)), 2) if letters[a] <= letters[b]]
+        if not pairs:
+            return False
+        small, large = min(pairs, key=lambda pair: (len(letters[pair[1]]), len(letters[pair[0]]), pair))
+        factors[large] = Binary("*", factors[large], factors[small])
+        del factors[small]
+        self.copies = True
+        return True
 
     def is_conditional(self) -> bool:
         """Whether at most one condition chooses among the sums, as in causal attention.
@@ -86,7 +121,6 @@ class _Split:
         """A factor as a read whose axes letters walk, of a new array if it is not one."""
         if isinstance(factor, Read) and walked(self.found, factor):
             return factor
-        self.copies = self.copies or isinstance(factor, Read)
         cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.letters(factor))
         self.add(cells, "set", factor)
         return cells
@@ -119,11 +153,10 @@ class _Split:
                 return False
         return True
 
-    def cost(self, order: Sequence[Read]) -> tuple[int, ...]:
+    def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[int, ...]:
         """The numbers of letters that the pairs run over, in descending order."""
-        return tuple(
-            sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in self.pairs(order)), reverse=True)
-        )
+        pairs = self.pairs([self.stand_in(factors[number]) for number in order])
+        return tuple(sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in pairs), reverse=True))
 
     def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr]) -> None:
         left: Expr = order[0]
