@@ -109,3 +109,10 @@ def test_sums_computed_with_the_factor_that_they_read_are_copied_by_no_engine() 
     (op,) = load_texts({"hat_interpolate.yaml": text}).ops
     assert [(len(phase.parts), phase.contraction, phase.copies) for phase in staged(op).phases] == [(3, None, None)]
     assert len(step_unit(op).kernels) == len(op.dtypes)
+
+
+@pytest.mark.parametrize(("name", "found"), [("transposed_blur", 1), ("three_factor", 2)])
+def test_spread_windows_and_scaled_chains_are_contractions(name: str, found: int) -> None:
+    """A cell of a spread window sums over its taps, though each letter occurs in an index of the output."""
+    (op,) = load_texts({f"{name}.yaml": (FORMULAS / f"{name}.yaml").read_text(encoding="utf-8")}).ops
+    assert sum(phase.contraction is not None for phase in staged(op).phases) == found

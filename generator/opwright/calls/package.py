@@ -54,7 +54,8 @@ def function_of(package: Any, op: str) -> str:
         return max((name for name in functions if kernels[op].startswith(f"{name}_")), key=len)
     names = list(kernels)
     near = suggestion(op[:80], [*functions, *names])
-    raise UsageError(f"there is no operation {op[:80]!r}{near}; there are {', '.join(names)}")
+    where = f"in the package {Path(str(package.__file__)).parent}; --output names another"
+    raise UsageError(f"there is no operation {op[:80]!r}{near}; there are {', '.join(names)} {where}")
 
 
 @contextmanager

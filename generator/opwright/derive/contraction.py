@@ -54,7 +54,7 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     """The contraction of a step; None if it is not one.
 
     It initialises an intermediate; letters walk whole axes, alone or as windows; some letter is reduced, and another
-    one occurs in the target and in exactly one of the two reads.
+    one occurs in the target and in exactly one of the two reads. A window of the target reduces its letters.
     """
     assignment, value = part.formulas[0].assignment, part.formulas[0].value
     first = found.first_writer(part.target.tensor)
@@ -69,7 +69,7 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     if all(walked(found, read) for read in (target, left, right)):
         return Contraction(target, left, right, roles_found) if contracts(roles_found) else None
     slides = _slides(found, {"target": target, "left": left, "right": right})
-    summed = any(role.endswith(REDUCED) for role in roles_found.values())
+    summed = any(role.endswith(REDUCED) for role in roles_found.values()) or any(s.access == "target" for s in slides)
     return Contraction(target, left, right, roles_found, slides) if slides and summed else None
 
 
