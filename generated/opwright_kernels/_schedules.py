@@ -21,9 +21,9 @@ class Lanes:
     own: bool
     walks: tuple[tuple[str, str], ...]
     moves: bool = False  # whether the phase does nothing but copy the second of the tensors to the first
-    terms: int = (
-        0  # of several steps, how many letters those have that walk it: the more, the more work is done in lanes
-    )
+    # of several steps, how many letters those have that walk it: the more, the more work is done in lanes
+    terms: int = 0
+    apart: bool = False  # whether its neighbours lie apart in sums of an engine
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Candidate:
     @property
     def near(self) -> bool:
         """Whether neighbours are neighbours in memory, or one cell for all, wherever they stand."""
-        return all(step in (0, 1) for step in self.steps)
+        return not self.lanes.apart and all(step in (0, 1) for step in self.steps)
 
 
 @dataclass(frozen=True)

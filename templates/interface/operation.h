@@ -88,7 +88,7 @@ typedef struct opw_array_info {
 
 typedef struct opw_lanes {
     const char *letter;
-    bool own, moves;
+    bool own, moves, apart; // apart: neighbours lie apart in sums of an engine
     int64_t terms; // for several steps, the number of letters of those that walk it
     const opw_pair *walks; // arrays and their axes
 } opw_lanes;

@@ -223,7 +223,7 @@ static bool crosses(const planner *t, const opw_lanes *letter)
 
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {letter, 1, true, false};
+    candidate made = {letter, 1, !letter->apart, false};
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
         const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
         const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from opwright.derive import slopes
+from opwright.derive import lanes, slopes
 from opwright.derive.phases import staged
 from opwright.emit.step_kernels import members
 from opwright.language import expr
@@ -91,11 +91,24 @@ def test_lanes_may_go_along_the_letters_that_lie_together_in_some_layout(
     assert letters <= {*phase.lanes}
 
 
+def test_neighbours_along_all_but_the_last_axis_of_sums_lie_apart() -> None:
+    text = (Path(ROOT) / "tests" / "data" / "formulas" / "masked_attention.yaml").read_text(encoding="utf-8")
+    (op,) = load_texts({"masked_attention.yaml": text}).ops
+    number = next(n for n, phase in enumerate(staged(op).phases) if {"s", "t"} <= {*phase.lanes})
+    found = {}
+    for letter in staged(op).phases[number].lanes:
+        own, phase = staged(op).along(number, letter)
+        found[letter] = lanes.apart(own.program, phase.parts, letter)
+    assert found == {"s": False, "t": True}
+
+
 def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_holds() -> None:
     own, reduced = Lanes("a", True, ()), Lanes("c", False, ())
+    apart = Lanes("b", True, (), apart=True)  # near in the arrays of the call, not in sums of an engine
     cases = [
         ([Candidate(own, 100, (1, 1)), Candidate(reduced, 1000, (100,))], 0, "block"),
         ([Candidate(own, 1, (0, 0)), Candidate(reduced, 1000, (1, 1))], 1, "row"),
+        ([Candidate(apart, 100, (1,)), Candidate(reduced, 1000, (1,))], 1, "row"),
         ([Candidate(own, 100, (1, 7)), Candidate(reduced, 1000, (9,))], 0, "block through room"),
         ([Candidate(own, 3, (5,)), Candidate(reduced, 1000, (9,))], 1, "row through room"),
         (

@@ -20,7 +20,7 @@ MAX_LANES = 3  # letters among which a call chooses
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
     """The letters that may be contiguous in memory: those that walk a last axis of a tensor or of contracted sums."""
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
-    sums = {other.target.tensor for other in found.parts if other not in parts and contraction(found, other)}
+    sums = _sums(found, parts)
     walked: dict[str, None] = {}
     for part in parts:
         for read in (part.target, *part.reads):
@@ -28,6 +28,23 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 walked |= dict.fromkeys([letter] if letter else [])
     return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]
+
+
+def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
+    """Whether a letter's neighbours lie apart in sums that an engine has computed before the phase."""
+    sums = _sums(found, parts)
+    return any(
+        found.walks(read.tensor, number, index) == letter
+        for part in parts
+        for read in part.reads
+        if read.tensor in sums
+        for number, index in enumerate(read.indices[:-1])
+    )
+
+
+def _sums(found: Program, parts: Sequence[Part]) -> set[str]:
+    """The sums of the contractions of other phases."""
+    return {other.target.tensor for other in found.parts if other not in parts and contraction(found, other)}
 
 
 def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:

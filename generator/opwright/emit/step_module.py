@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..derive.lanes import moved
+from ..derive.lanes import apart, moved
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, in_place, is_separable, staged
 from ..derive.program import Array, Axis, list_dtype, program
@@ -51,6 +51,7 @@ class LaneView:
     walks: tuple[tuple[str, str], ...]
     moves: bool  # whether the phase only copies the second tensor to the first
     terms: int  # for several steps, the number of letters of those that walk it
+    apart: bool  # whether its neighbours lie apart in sums of an engine
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             )
             moves = moved(own.program, phase.parts, letter) is not None
             terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms))
+            far = apart(own.program, phase.parts, letter)
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far))
         result.append(tuple(views))
     return tuple(result)
 

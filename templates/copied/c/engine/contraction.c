@@ -21,7 +21,8 @@ enum {
     PACKED_VECTORS = 8,        // of a task that packs
     PART_UNITS = 128,          // of terms that AMX multiplies at a time, so that a panel stays in the first-level cache: 2,250
                                // GFLOP/s; 32 1,230, 64 1,720, 256 1,950, 512 1,740, or 1,550 with sums in rows of 4 KiB (Xeon, gcc 12.2)
-    REGISTER_COLUMNS = 128,    // maximum for which AMX reads left in place: 128x768x3072 transposed 590 us, packed 820
+    REGISTER_COLUMNS = 128,    // maximum for which AMX reads left in place: 128x768x3072 transposed
+                               // 590 us, packed 820 (the same)
     TURNED_ROWS = 64,          // of sums that are transposed at a time
     AHEAD = 16,                // terms that are prefetched before they are packed
     SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache
