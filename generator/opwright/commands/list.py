@@ -18,6 +18,7 @@ from ..project import Project
 from . import options as shared
 
 EXAMPLE = "opwright list ConvTranspose --json   # one operation with the names of its kernels, for a program"
+SHOWN_ROWS = 4  # rows of dtypes in a line of the table, so that a line fits a terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +89,7 @@ def as_json(found: list[Listed]) -> str:
 
 def show(found: list[Listed], out: Console, variants: bool) -> None:
     columns = ("operation", "dtypes", "kernels", "lines of C", "KiB")
-    rows = [(e.op, ", ".join(e.dtypes), len(e.variants), e.lines, round(e.bytes / 1024)) for e in found]
+    rows = [(e.op, _dtypes(e, every=variants), len(e.variants), e.lines, round(e.bytes / 1024)) for e in found]
     table(out, "operations", columns, rows)
     if variants:
         for entry in found:
@@ -97,3 +98,10 @@ def show(found: list[Listed], out: Console, variants: bool) -> None:
     total = sum(len(entry.variants) for entry in found)
     size = sum(entry.bytes for entry in found) / 1024
     say(out, f"{len(found)} operations, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")
+
+
+def _dtypes(entry: Listed, every: bool) -> str:
+    """The rows of dtypes, the first of them and the count of the others where there are many."""
+    shown = entry.dtypes if every or len(entry.dtypes) <= SHOWN_ROWS + 1 else entry.dtypes[:SHOWN_ROWS]
+    others = len(entry.dtypes) - len(shown)
+    return ", ".join(shown) + (f" and {others} others" if others else "")
