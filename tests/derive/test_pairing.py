@@ -116,3 +116,47 @@ def test_spread_windows_and_scaled_chains_are_contractions(name: str, found: int
     """A cell of a spread window sums over its taps, though each letter occurs in an index of the output."""
     (op,) = load_texts({f"{name}.yaml": (FORMULAS / f"{name}.yaml").read_text(encoding="utf-8")}).ops
     assert sum(phase.contraction is not None for phase in staged(op).phases) == found
+
+
+JOINED = """
+op: Joined
+revision: 1
+summary: Sums of products of three.
+dims: {{one: A, two: B, three: C, four: D}}
+inputs:
+  - {{name: x, dims: {x}}}
+  - {{name: y, dims: {y}}}
+  - {{name: z, dims: {z}}}
+outputs:
+  - {{name: dst, dims: {dst}}}
+dtypes:
+  - {{x: f32, y: f32, z: f32, dst: f32, accumulate: f32}}
+semantics:
+  ranges: {{a: A, b: B, c: C, d: D}}
+  steps:
+    - dst[{out}] += x[{left}] * y[{middle}] * z[{right}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("product", "found"),
+    [
+        ("ab,bc,ca->a", 1),  # of all cells of a quadratic form, one pair is a contraction
+        ("ad,bd,cd->abc", 1),  # the products of a pair are its operand
+        ("ad,bd,cd->abcd", 0),
+        ("ab,bc,ca->ab", 0),  # infinite factors of the sum are not those of its terms
+        ("ab,ab,ab->a", 0),
+    ],
+)
+def test_loops_compute_the_pairs_of_a_product_that_are_no_contractions(product: str, found: int) -> None:
+    factors, out = product.split("->")
+    names = dict(zip("xyz", factors.split(","), strict=True)) | {"dst": out}
+    dims = {name: f"{{{', '.join(f'{c.upper()}: {c.upper()}' for c in letters)}}}" for name, letters in names.items()}
+    indices = dict(zip(("left", "middle", "right", "out"), (", ".join(letters) for letters in names.values())))
+    text = JOINED.format(**dims, **indices)
+    if "d" not in product:
+        text = text.replace(", four: D", "").replace(", d: D", "")
+    if "c" not in product:
+        text = text.replace(", three: C", "").replace(", c: C", "")
+    (op,) = load_texts({"joined.yaml": text}).ops
+    assert sum(phase.contraction is not None for phase in staged(op).phases) == found

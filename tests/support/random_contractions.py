@@ -17,6 +17,10 @@ ROWS = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 19, 33)
 
 
+# Factors and output of sums in which only one pair is a contraction.
+PARTLY = ((["ab", "bc", "ca"], "a"), (["ad", "bd", "cd"], "abc"))
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A spec: its operation, its text, the letters of each factor, of the output, and of what else is read."""
@@ -55,16 +59,19 @@ def _letters(rng: Rng, count: int) -> tuple[list[str], str]:
     return factors, out
 
 
-def draw(rng: Rng, op: str, finish: str = "", *, steps: bool = True) -> Drawn:
+def draw(
+    rng: Rng, op: str, finish: str = "", *, steps: bool = True, letters: tuple[list[str], str] | None = None
+) -> Drawn:
     """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
 
-    Sometimes a further factor has some letters of another, as a scale of rows, of columns or of terms has.
+    Sometimes a further factor has some letters of another, as a scale of rows, of columns or of terms has. Instead,
+    `letters` are those of each factor and of the output.
 
     `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
     output's in any order. Without `steps` the spec has one `reduce`.
     """
-    factors, out = _letters(rng, int(rng.choice([2, 2, 2, 3])))
-    scaled = rng.random() < 0.4
+    factors, out = letters or _letters(rng, int(rng.choice([2, 2, 2, 3])))
+    scaled = letters is None and rng.random() < 0.4
     if scaled:
         whole = shuffled(rng, str(rng.choice(factors)))
         factors.append(whole[: int(rng.integers(1, len(whole) + 1))])

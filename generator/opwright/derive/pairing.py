@@ -1,20 +1,21 @@
 """Splits sums of products into contractions of pairs.
 
 In: a program. Out: the same program, with an intermediate for each pair, for each factor that is computed, and for each
-factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end.
+factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end. If no
+order of the factors has contractions alone, loops compute some pairs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .contraction import contracts, walked
 from .program import Array, Part, Program
-from .roles import COLUMNS, ROWS, roles
+from .roles import COLUMNS, REDUCED, ROWS, roles
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 
@@ -52,11 +53,12 @@ class _Split:
         scales = [factor for factor in factors if not self.letters(factor)]
         factors = [factor for factor in factors if self.letters(factor)]
         self.copies = any(isinstance(factor, Read) and not walked(self.found, factor) for factor in factors)
-        orders = self.orders(factors)
-        while len(factors) > 2 and not orders:
-            if not self.absorb(factors):
-                return []
+        given, orders = list(factors), self.orders(factors)
+        while len(factors) > 2 and not orders and self.absorb(factors):
             orders = self.orders(factors)
+        if not orders:
+            factors = given
+            orders = self.orders(factors, partly=True)
         if not orders:
             return []
         operands = [self.operand(factor) for factor in factors]
@@ -68,14 +70,15 @@ class _Split:
         arrays |= self.arrays
         return self.made
 
-    def orders(self, factors: Sequence[Expr]) -> list[tuple[int, ...]]:
-        """The orders of factors in which each pair is a contraction."""
+    def orders(self, factors: Sequence[Expr], *, partly: bool = False) -> list[tuple[int, ...]]:
+        """The orders of factors in which each pair is a contraction, or partly one that uses each element often."""
         if not 2 <= len(factors) <= MAX_FACTORS:
             return []
+        is_wanted = self.is_partly_contracted if partly else self.is_contracted
         return [
             order
             for order in itertools.permutations(range(len(factors)))
-            if self.is_contracted([self.stand_in(factors[number]) for number in order])
+            if is_wanted([self.stand_in(factors[number]) for number in order])
         ]
 
     def stand_in(self, factor: Expr) -> Read:
@@ -141,17 +144,30 @@ class _Split:
             yield left, right, remaining
             left = Read("", tuple(map(Name, remaining)))
 
-    def is_contracted(self, order: Sequence[Read]) -> bool:
-        """Whether each pair is a contraction."""
+    def roles_of_pairs(self, order: Sequence[Read]) -> Iterator[dict[str, str]]:
+        """The roles of each pair's letters."""
         for left, right, remaining in self.pairs(order):
             assert isinstance(left, Read)
             assert isinstance(right, Read)
             letters = self.letters(Binary("*", left, right))
-            found = roles(Read("", tuple(map(Name, remaining))), (left, right), letters)
-            dense = {ROWS, COLUMNS} <= {*found.values()}
-            if not contracts(found) or ((self.copies or self.part.where) and not dense):
-                return False
-        return True
+            yield roles(Read("", tuple(map(Name, remaining))), (left, right), letters)
+
+    def is_contracted(self, order: Sequence[Read]) -> bool:
+        """Whether each pair is a contraction."""
+        sparse = not (self.copies or self.part.where)
+        return all(contracts(found) and (sparse or is_dense(found)) for found in self.roles_of_pairs(order))
+
+    def is_partly_contracted(self, order: Sequence[Read]) -> bool:
+        """Whether some pair is a contraction that uses each element often, and loops of fewer letters do the others.
+
+        Elements that the last pair leaves as they are would multiply sums instead of their terms.
+        """
+        if len(order) < 3 or self.part.where:
+            return False
+        found = list(self.roles_of_pairs(order))
+        loops = [pair for pair in found if not (contracts(pair) and is_dense(pair))]
+        whole = len(self.part.letters)
+        return REDUCED in found[-1].values() and len(loops) < len(found) and all(len(pair) < whole for pair in loops)
 
     def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[int, ...]:
         """The numbers of letters that the pairs run over, in descending order."""
@@ -167,7 +183,7 @@ class _Split:
                 self.add(self.part.target, "sum", product)
                 return
             left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
-            self.add(left, "sum", product)
+            self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
         for scale in scales:
             left = Binary("*", left, scale)
         for guard in self.part.where:
@@ -176,6 +192,11 @@ class _Split:
 
     def add(self, target: Read, operator: str, value: Expr) -> None:
         self.made.append(self.part.of(target, operator, value))
+
+
+def is_dense(found: Mapping[str, str]) -> bool:
+    """Whether each element of both operands is used several times."""
+    return {ROWS, COLUMNS} <= {*found.values()}
 
 
 def _factors(value: Expr) -> Iterator[Expr]:

@@ -94,15 +94,6 @@ INLINE void few_beside(const opwright_contraction *q, const elem *right, int64_t
         few_terms(right + t * q->right_term, q->right_term, q->terms - t, count, left + t * rows, sums, rows, false);
 }
 
-INLINE float lanes_added(vec v) {
-    float x[LANES];
-    vec_store(x, v);
-    for (int64_t width = LANES / 2; width > 0; width /= 2)
-        for (int64_t i = 0; i < width; i++)
-            x[i] += x[i + width];
-    return x[0];
-}
-
 enum { FEW_UNIT_TERMS = LANES * UNIT_CHANNELS }; // terms of a vector
 
 #if OPWRIGHT_PAIRS
@@ -117,8 +108,9 @@ INLINE units few_load_part(const elem *p, int64_t n) { return elem_load_part(p, 
 // units, with zeros behind their terms. One column at a time is a single stream through memory, which is the bottleneck
 // of few rows: eight at a time read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). With more rows,
 // it is the loads of left: FEW_SHARING columns share them. A column adds in the same order whichever stands beside it.
-INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, float *sums, int rows,
-                      int columns, int chains) {
+// Lanes of FEW_SHARING columns are added up at a time.
+INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, vec (*sums)[FEW_SHARING],
+                      int rows, int columns, int chains) {
     vec sum[FEW_SHARING][FEW_SHARING][FEW_CHAINS];
     units x[FEW_SHARING];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) UNROLL for (int a = 0; a < chains; a++)
@@ -142,20 +134,41 @@ INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const un
     }
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) {
         UNROLL for (int a = 1; a < chains; a++) sum[r][c][0] += sum[r][c][a];
-        sums[r * FEW_COLUMNS + c] = lanes_added(sum[r][c][0]);
+        sums[r][c] = sum[r][c][0];
     }
 }
 
 // The sums of up to FEW_SHARING columns.
+INLINE void few_group(const elem *right, int64_t column, int64_t terms, int count, const unit *left, int64_t pitch, float *sums,
+                      int rows) {
+    vec sum[FEW_SHARING][FEW_SHARING] = {{{0}}};
+    if (rows > 2 && count == FEW_SHARING)
+        few_lanes(right, column, terms, left, pitch, sum, rows, FEW_SHARING, 1);
+    else
+        UNROLL for (int c = 0; c < count; c++) {
+            vec one[FEW_SHARING][FEW_SHARING];
+            few_lanes(right + c * column, column, terms, left, pitch, one, rows, 1, FEW_CHAINS);
+            UNROLL for (int r = 0; r < rows; r++) sum[r][c] = one[r][0];
+        }
+    UNROLL for (int r = 0; r < rows; r++) {
+        const vec added = add_lanes(sum[r], FEW_SHARING);
+        memcpy(sums + r * FEW_COLUMNS, &added, FEW_SHARING * sizeof *sums);
+    }
+}
+
+INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, float *sums, int rows) {
+    const int64_t column = q->right_column, terms = q->terms, pitch = few_pitch(q);
+    int64_t n = 0;
+    for (; n + FEW_SHARING <= count; n += FEW_SHARING, right += FEW_SHARING * column)
+        few_group(right, column, terms, FEW_SHARING, left, pitch, sums + n, rows);
+    for (; n < count; n++, right += column)
+        few_group(right, column, terms, 1, left, pitch, sums + n, rows);
+}
+
 #define LANED(ROWS)                                                                                                    \
     static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const unit *left,    \
                                  float *sums) {                                                                        \
-        const int64_t column = q->right_column, pitch = few_pitch(q);                                                  \
-        int64_t n = 0;                                                                                                 \
-        for (; ROWS > 2 && n + FEW_SHARING <= count; n += FEW_SHARING)                                                 \
-            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, FEW_SHARING, 1);              \
-        for (; n < count; n++)                                                                                         \
-            few_lanes(right + n * column, column, q->terms, left, pitch, sums + n, ROWS, 1, FEW_CHAINS);               \
+        few_laned(q, right, count, left, sums, ROWS);                                                                  \
     }
 LANED(1) LANED(2) LANED(3) LANED(4)
 
@@ -217,9 +230,9 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
             memset(sums, 0, (size_t)(q->rows * FEW_COLUMNS) * sizeof *sums);
             FEW_BESIDE[q->rows](q, right, count, terms, sums);
         } else
-            for (int64_t c = 0; c < count; c += FEW_SHARING)
+            for (int64_t c = 0, each = q->rows <= FEW_SHARING ? FEW_COLUMNS : FEW_SHARING; c < count; c += each)
                 for (int64_t r = 0; r < q->rows; r += FEW_SHARING)
-                    FEW_LANES[min(FEW_SHARING, q->rows - r)](q, right + c * q->right_column, min(FEW_SHARING, count - c),
+                    FEW_LANES[min(FEW_SHARING, q->rows - r)](q, right + c * q->right_column, min(each, count - c),
                                                              rows + r * pitch, sums + r * FEW_COLUMNS + c);
         for (int64_t r = 0; r < q->rows; r++)
             put_sums(q, &f->out, out_at_ + r * q->out_row + n * q->out_column, sums + r * FEW_COLUMNS, count, worker);
