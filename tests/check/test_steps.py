@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,23 @@ from opwright.emit import lowerable
 from opwright.language.source import Problem, SpecInvalid
 from opwright.load import load_texts
 
+SCALED = """op: Scaled
+revision: 1
+summary: Numbers times another.
+dims: {cells: {symbol: X, run: true, summary: cells}}
+attributes:
+  - {name: alpha, symbol: A, type: f32, default: "1", summary: The factor.}
+inputs:
+  - {name: src, dims: {X: X}, summary: The numbers.}
+outputs:
+  - {name: dst, dims: {X: X}, summary: The results.}
+dtypes:
+  - {src: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {x: X}
+  steps:
+    - dst[x] = A * src[x]
+"""
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 # The file, what stands there, what it becomes, the rule, and words of the sentence.
 REFUSED = (
@@ -128,6 +146,25 @@ def test_intermediates_are_names_of_c_alone_and_tensors_may_be_called_sum_all_an
     assert problems(text) == []
     found = problems(text.replace("lambda[", "static["))
     assert {problem.rule for problem in found} == {"name-reserved"}
+
+
+@pytest.mark.parametrize(
+    "word", ["out", "min", "threads", "in", "lambda", "range", "rank", "rules", "double", "object"]
+)
+@pytest.mark.parametrize("place", ["name: alpha", "name: src", "name: dst", "symbol: A", "x: X"])
+def test_a_name_that_is_taken_comes_with_one_that_is_free(place: str, word: str) -> None:
+    """Written as the message says, the spec is accepted; an attribute keeps its page's name."""
+    key, name = place.split(": ")
+    text, name = SCALED, key if key == "x" else name
+
+    def with_name(new: str) -> str:
+        return re.sub(rf"(?<![a-z]){name}(?=[:,}}\[\]]| \* | =|$)", new, text, flags=re.MULTILINE)
+
+    (message, *_) = [problem.message for problem in problems(with_name(word)) if problem.rule == "name-reserved"]
+    found = re.search(r"such as '(\w+)'(, with `page_name: (\w+)`)?", message)
+    assert found is not None, message
+    assert bool(found[2]) == (name == "alpha"), message
+    assert problems(with_name(found[1] + (f", page_name: {found[3]}" if found[2] else ""))) == []
 
 
 def test_a_size_that_only_optional_inputs_broadcast_to_is_refused() -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ..derive.signature import FAST_NAMES, PORTABLE_NAMES
 from ..emit.shared import modules
-from ..language.model import Op
-from ..language.reserved import RESERVED, RESERVED_BY_CALL
+from ..language.entries import ATTRIBUTE
+from ..language.model import IDENTIFIER, SYMBOL, Op
+from ..language.reserved import RESERVED, RESERVED_BY_CALL, example
 from ..language.schema import place
 from ..language.source import Mark, Problem
 from ..language.surface import TAKEN_BY_PACKAGE
@@ -65,9 +66,10 @@ def names(op: Op) -> Iterator[Problem]:
         own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
         own = own | (taken | derived if what != "name of a step" else frozenset())  # names of steps exist in C only
         if name in own or name.startswith("opwright"):
-            yield Problem(
-                at, "name-reserved", f"generated code defines '{name}' itself; choose another name for this {what}"
-            )
+            pattern = (IDENTIFIER if what in ("attribute", "tensor", "parameter", "name of a step") else SYMBOL).pattern
+            hint = example(name, pattern, own | RESERVED | RESERVED_BY_CALL)
+            message = f"generated code defines '{name}' itself; choose another name for this {what}{hint}"
+            yield Problem(at, "name-reserved", message + ATTRIBUTE.alias.format(name) * (what == "attribute"))
         if name in seen:
             message = f"the {what} '{name}' has the same name as a {seen[name]}; names must be unique"
             if {what, seen[name]} == {"size", "symbol"}:

@@ -12,7 +12,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of
 from ..language.model import Op, Step, Tensor
-from ..language.reserved import C_WORDS, RESERVED_BY_CALL
+from ..language.reserved import refusal_in_c
 from ..language.schema import Assignment, Located, place
 from ..language.source import Mark, Problem, SpecInvalid, suggestion, unknown
 from ..language.types import symbol_kinds
@@ -114,8 +114,8 @@ def _between(op: Op, target: Read, at: Mark) -> Iterator[Problem]:
         yield Problem(
             at, "step-target", f"'{target.tensor[:70]}' is not a lower-case identifier of at most 64 characters"
         )
-    if target.tensor in C_WORDS | RESERVED_BY_CALL:  # it becomes an identifier in C only
-        yield Problem(at, "name-reserved", f"'{target.tensor}' is a reserved word of C or of the package")
+    if (refused := refusal_in_c(target.tensor, BETWEEN.pattern)) is not None:
+        yield Problem(at, "name-reserved", refused)
     targets = [a.target for step in op.semantics.steps for a in step.assignments if a.target.tensor == target.tensor]
     extents = [[letters[i.id].tree for i in t.indices if isinstance(i, Name) and i.id in letters] for t in targets]
     if any(other != extents[0] for other in extents):

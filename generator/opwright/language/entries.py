@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 from .schema import Flag, Formula, Integer, ListOf, Located, MapOf, Node, OneOf, Struct, Text, Word, key
 from .source import Mark
 
+KEEPING = ", with `page_name: {}` for the name on pages"
 SYMBOL = Word(r"[A-Za-z][A-Za-z0-9]*", "a symbol (letters and digits)", identifier=True)
 IDENTIFIER = Word(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", "a lower-case identifier", identifier=True)
+ATTRIBUTE = Word(
+    IDENTIFIER.pattern, IDENTIFIER.what, identifier=True, alias=", with `page_name: {}` for the name on pages"
+)
 OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifier=True)
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
@@ -68,7 +72,7 @@ class Attribute(Node):
 
     shorthand = "use"
     use: str | None = key(IDENTIFIER, "a shared attribute of _common.yaml to start from")
-    name: str | None = key(IDENTIFIER, "its name in calls")
+    name: str | None = key(ATTRIBUTE, "its name in calls")
     page_name: str | None = key(VALUE, "its name on pages and in graph dumps, if calls cannot use it", silent=True)
     symbol: str | None = key(SYMBOL, "the letter that stands for it in expressions")
     type: str | None = key(OneOf(("s64", "s64[]", "string", "f32", "bool", "f32[]")), "its type")

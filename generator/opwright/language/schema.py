@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import yaml
 
 from . import expr
-from .reserved import FREE_BUILTINS, RESERVED, RESERVED_BY_CALL
+from .reserved import refusal
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_TEXT = 2000
@@ -98,6 +98,7 @@ class Word:
     pattern: str
     what: str
     identifier: bool = False
+    alias: str = ""  # how a reserved word can be kept as a name of pages
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
         text = _scalar(node, file, problems, self.what)
@@ -106,8 +107,8 @@ class Word:
         mark = mark_of(node, file)
         if len(text) > 64 or not re.fullmatch(self.pattern, text):
             problems.note(mark, "name", f"{text[:70]!r} is not {self.what} (it must match {self.pattern}, 64 at most)")
-        elif self.identifier and text in RESERVED | RESERVED_BY_CALL | expr.FUNCTIONS.keys() - FREE_BUILTINS:
-            problems.note(mark, "name-reserved", f"'{text}' is a reserved word of C, of Python or of the package")
+        elif self.identifier and (message := refusal(text, expr.FUNCTIONS, self.pattern)) is not None:
+            problems.note(mark, "name-reserved", message + self.alias.format(text))
         return spelled(text, mark)
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
