@@ -204,7 +204,7 @@ OPERATION = StepOperation(
     accumulate=("float32", "float32"),
     roles=(
         ("diff_src_0[x] += diff_dst[x] / src_1[x]", {"x": "batch"}),
-        ("diff_src_1[x] += -diff_dst[x] * src_0[x] / (src_1[x] * src_1[x])", {"x": "batch"}),
+        ("diff_src_1[x] += -diff_dst[x] * src_0[x] / src_1[x] / src_1[x]", {"x": "batch"}),
     ),
     relations=(
         Related("gradient_of", "Divide", "", {}, {}),

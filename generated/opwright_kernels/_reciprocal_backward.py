@@ -92,7 +92,7 @@ OPERATION = StepOperation(
     ),
     accumulate=("float32", "float32"),
     roles=(
-        ("diff_src[x] = -diff_dst[x] / (src[x] * src[x])", {"x": "batch"}),
+        ("diff_src[x] = -diff_dst[x] / src[x] / src[x]", {"x": "batch"}),
     ),
     in_place={"diff_src": ("src", "diff_dst")},
     relations=(

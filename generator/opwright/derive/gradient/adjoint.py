@@ -116,7 +116,7 @@ class Reverse:
         value = self.sums.total([share for share in direct if share not in guarded], name)
         value = self.known.shorter(value)
         bare = all(isinstance(tree, (Read, Name)) for term in value for tree, _ in term.factors)
-        if not guarded and len(value) <= 1 and bare:
+        if not guarded and ((len(value) <= 1 and bare) or self.continues(target, value)):
             self.settled[name] = (self.renamed_sum(value, name, before), target)
             return
         made = Read(self.fresh(diff(name)), self.letters_only(target))
@@ -129,6 +129,13 @@ class Reverse:
             first = number == 0 and not value and share.letters <= self.names(target)
             self.write(replace(share, target=made), "set" if first else "sum")
         self.settled[name] = (factor(made), target)
+
+    def continues(self, target: Read, value: Sum) -> bool:
+        """Whether a gradient is not stored: that of a function of exponentials, which one product keeps finite."""
+        formula = self.known.formulas.get(target)
+        if formula is None or not value or not self.known.has_exponential(formula):
+            return False
+        return self.known.grows(target) or len(spell(grouped(value))) <= LONG // 2
 
     def renamed_sum(self, value: Sum, name: str, before: int) -> Sum:
         """A gradient that is a single new sum reuses that sum."""
@@ -227,7 +234,7 @@ class Reverse:
     ) -> None:
         """Record the shares of every element that a step reads, one for all cases with the same letters."""
         for read in dict.fromkeys(read for one in found.values() for read in one):
-            cases = {word: self.known.shorter(one.get(read, ())) for word, one in found.items()}
+            cases = {word: self.known.finite(one.get(read, ())) for word, one in found.items()}
             alike = dict.fromkeys((letters[word], needs[word]) for word, value in cases.items() if value)
             for walked, missing in alike:
                 here = {w: v if (letters[w], needs[w]) == (walked, missing) else () for w, v in cases.items()}

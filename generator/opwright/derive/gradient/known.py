@@ -12,6 +12,7 @@ from fractions import Fraction
 from ...language import expr
 from ...language.expr import Call, Expr, Read
 from ..program import Part, Program
+from .bounded import EXPONENTIALS, bounded
 from .statements import Need, Share, plain
 from .terms import Sum, Term, replaced, terms_of, times, tree_of
 
@@ -32,6 +33,7 @@ class Known:
     def __init__(self, found: Program, needs: dict[int, dict[str, frozenset[Need]]], hidden: frozenset[str]) -> None:
         """`hidden` are outputs that nothing may read."""
         self.values: list[_Value] = []
+        self.formulas: dict[Read, Expr] = {}
         self.sums: dict[object, Read] = {}
         written = [part.target.tensor for part in found.parts]
         for part in found.parts:
@@ -55,8 +57,40 @@ class Known:
         terms = terms_of(tree)
         # else an element of it would introduce letters that its value lacks
         whole = expr.names(read) <= expr.names(tree)
+        if whole and condition is None and not isinstance(tree, Read):
+            self.formulas[read] = tree
         if whole and len(terms) == 1 and terms[0].factors and not isinstance(tree, Read):
             self.values.append(_Value(condition, tree, terms[0], read))
+
+    def grows(self, tree: Expr) -> bool:
+        """Whether a value is an exponential, or an element that holds one."""
+        tree = self.formulas.get(tree, tree) if isinstance(tree, Read) else tree
+        return isinstance(tree, Call) and tree.function in EXPONENTIALS
+
+    def has_exponential(self, tree: Expr) -> bool:
+        """Whether a value is computed from exponentials of the same cell."""
+        return any(
+            self.grows(node) or (node in self.formulas and self.has_exponential(self.formulas[node]))
+            for node in expr.walk(tree)
+            if isinstance(node, (Call, Read))
+        )
+
+    def finite(self, found: Sum) -> Sum:
+        """An equal sum that stays finite where its exponentials are not, with known values read."""
+        if not any(self.has_exponential(tree) for term in found for tree, _ in term.factors):
+            return self.shorter(found)
+        opened = self.opened(found)
+        made = bounded(opened, self.grows)
+        return self.shorter(found if made == opened else made)
+
+    def opened(self, found: Sum) -> Sum:
+        """A sum with what is computed from exponentials in place of the elements that hold it."""
+
+        def visit(tree: Expr) -> Expr | None:
+            inner = self.formulas.get(tree) if isinstance(tree, Read) else None
+            return replaced(inner, visit) if inner is not None and self.has_exponential(inner) else None
+
+        return terms_of(replaced(tree_of(self.shorter(found)), visit))
 
     def key(self, share: Share, rest: Sum) -> object:
         """The identity of a sum: its letters, its conditions and its terms."""

@@ -11,7 +11,20 @@ from collections.abc import Callable
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Number, Read, Unary, parse
-from .terms import Sum, add, constant, negative, product, quotient, renamed, replaced, select, terms_of, tree_of
+from .terms import (
+    Sum,
+    add,
+    constant,
+    literal,
+    negative,
+    product,
+    quotient,
+    renamed,
+    replaced,
+    select,
+    terms_of,
+    tree_of,
+)
 
 # The derivative of each function of x with the value y. Zero derivatives have no row.
 OF_ONE = {
@@ -26,7 +39,6 @@ OF_ONE = {
     "abs": parse("sign(x)"),
 }
 # Of pow(a, b) with respect to a and b; at singular points their limits.
-POW_BASE = parse("b * pow(a, b - 1)")
 POW_BASE_ANY = parse("select(b == 0, 0, b * pow(a, b - 1))")
 POW_EXPONENT = parse("y * log(a)")
 POW_EXPONENT_ANY = parse("select(a == 0 and b >= 0, 0, y * log(a))")
@@ -124,16 +136,15 @@ def _of_extremum(tree: Call, seed: Sum, active: Active) -> Gradients:
 def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
     base, exponent = tree.arguments
     names = {"a": base, "b": exponent, "y": tree}
-    literal = isinstance(exponent, Number)
+    power = literal(exponent)
     own: Sum = ()
     if depends(base, active):
-        power = exponent.value if isinstance(exponent, Number) else 0
-        if isinstance(power, int) and power > 1:
-            own = product(constant(power), terms_of(Call("pow", (base, Number(power - 1)))))
-        elif power == 1:
+        if power == 1:
             own = constant(1)
-        else:
-            own = terms_of(renamed(POW_BASE if literal else POW_BASE_ANY, names))
+        elif power:
+            own = product(constant(power), terms_of(Call("pow", (base, Number(power - 1)))))
+        elif power is None:
+            own = terms_of(renamed(POW_BASE_ANY, names))
     positive = isinstance(base, Number) and base.value > 0
     rule = POW_EXPONENT if positive else POW_EXPONENT_ANY
     other = terms_of(renamed(rule, names)) if depends(exponent, active) else ()

@@ -174,16 +174,23 @@ def terms_of(tree: Expr) -> Sum:
         if tree.op in "+-":
             return add(left, right if tree.op == "+" else negative(right))
         return product(left, right) if tree.op == "*" else quotient(left, right)
-    if isinstance(tree, Call) and tree.function == "pow" and isinstance(tree.arguments[1], Number):
-        base, power = terms_of(tree.arguments[0]), tree.arguments[1].value
-        if isinstance(power, int) and 0 < power <= MAX_POWER and base:
+    if isinstance(tree, Call) and tree.function == "pow":
+        base, power = terms_of(tree.arguments[0]), literal(tree.arguments[1])
+        if isinstance(power, int) and 0 < abs(power) <= MAX_POWER and base:
             single = _single(base)
             powers = tuple((part, own * power) for part, own in single.factors)
-            return (Term(single.coefficient**power, powers),)
+            return (Term(Fraction(single.coefficient) ** power, powers),)
     if isinstance(tree, Call) and tree.function == "select":
         condition, a, b = tree.arguments
         return select(condition, terms_of(a), terms_of(b))
     return factor(tree)
+
+
+def literal(tree: Expr) -> int | float | None:
+    """The number that a literal stands for, with its sign."""
+    if isinstance(tree, Unary) and tree.op == "-" and isinstance(tree.operand, Number):
+        return -tree.operand.value
+    return tree.value if isinstance(tree, Number) else None
 
 
 def distributed(term: Term) -> Sum:
@@ -210,7 +217,7 @@ def grouped(found: Sum) -> Expr:
     rest = tuple(Term(t.coefficient, tuple(entry for entry in t.factors if entry[0] not in shared)) for t in found)
     below = [part for tree, power in shared.items() if power < 0 for part in _powers(tree, -power)]
     result = _chain([*above, tree_of(rest)])
-    return Binary("/", result, _chain(below)) if below else result
+    return _over(result, below) if below else result
 
 
 def tree_of(found: Sum) -> Expr:
@@ -237,10 +244,20 @@ def _term_tree(term: Term) -> Expr:
         (above if power > 0 else below).extend(_powers(tree, abs(power)))
     result = _chain(above) if above else Number(1)
     if below:
-        result = Binary("/", result, _chain(below))
+        result = _over(result, below)
     if term.coefficient > 0:
         return result
     return _negated(result)
+
+
+def _over(above: Expr, below: list[Expr]) -> Expr:
+    """A quotient: factors that occur again divide again, as their square may be 0 or infinite where they are not."""
+    distinct = list(dict.fromkeys(below))
+    result = Binary("/", above, _chain(distinct))
+    for tree in distinct:
+        for _ in range(below.count(tree) - 1):
+            result = Binary("/", result, tree)
+    return result
 
 
 def _negated(tree: Expr) -> Expr:
