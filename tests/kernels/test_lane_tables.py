@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import opwright_kernels as ok
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, usable
 
@@ -73,3 +74,14 @@ def test_a_quotient_of_the_next_lane_has_an_entry_for_the_last_lane_of_a_task(tm
                 with instruction_set(module, isa):
                     found = module.even_windows(np.ones(row, np.float32), count=count)
                     assert np.array_equal(found, cells * row), (isa, row, count)
+
+
+def test_a_row_is_read_at_any_places_near_and_far() -> None:
+    for cells in (1, 2, 7, 16, 17, 33, 300):
+        src = np.random.default_rng(cells).standard_normal((2, 3, cells), np.float32)
+        for wanted in (15, 16, 40, 200):
+            found = ok.interpolate(src, mode="nearest", extents=[wanted], data_format="NCX", threads=1)
+            places = np.clip((np.arange(wanted) + 0.5) * cells / wanted - 0.5, 0, cells - 1)
+            nearest = (found[0, 0][:, None] == src[0, 0]).argmax(1)
+            assert (abs(nearest - places) <= 0.5).all(), (cells, wanted)
+            assert np.array_equal(found, src[..., nearest]), (cells, wanted)
