@@ -128,7 +128,10 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize(
     "shape",
-    [(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (19, 300, 1100), (131, 257, 1100), (700, 33, 2)],
+    [
+        *[(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (19, 300, 1100), (131, 257, 1100), (700, 33, 2)],
+        *[(300, 2050, 1100), (120, 16, 2048), (90, 31, 514), (300, 20, 300)],
+    ],
     ids=str,
 )
 def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int], dtype: str) -> None:

@@ -4,7 +4,8 @@
 // The terms are processed in chunks. For each chunk, right is packed to panels `[panel][term][lane]`, and rows of left
 // are copied side by side, so that tiles read contiguous memory whatever the strides are. A stage is the data packed at
 // a time: chunks of some vectors, few enough for the shared caches. A task of a stage is a block of rows against a
-// share of its vectors. With many small products, each is a task of its own.
+// share of its vectors. With many small products, each is a task of its own. With few rows, a task packs a share of the
+// vectors for all of them, chunk by chunk, which then stays in its own cache.
 
 #include "contraction_copy.h"
 #include "contraction_few.h"
@@ -17,6 +18,9 @@ enum {
     NEAR_ROWS = 128,           // too few to pay for packing right
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     BLOCK_TILES = 8,           // of a task
+    OWN_TILES = 16,            // maximum of all rows, where each task packs its share of right
+    OWN_BYTES = 256 << 10,     // of that share, of one chunk
+    OWN_COPIED = 4 << 20,      // of left, which is then copied before all tasks
     FINISHED_BYTES = 128 << 10, // of sums that a worker buffers until they are finished
     TASKS = 4,                 // for each worker, to balance their load
     PACKED_VECTORS = 8,        // of a task that packs
@@ -24,9 +28,12 @@ enum {
                                // GFLOP/s; 32 1,230, 64 1,720, 256 1,950, 512 1,740, or 1,550 with sums in rows of 4 KiB (Xeon, gcc 12.2)
     REGISTER_COLUMNS = 128,    // maximum for which AMX reads left in place: 128x768x3072 transposed
                                // 590 us, packed 820 (the same)
+    TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7
+                               // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
     TURNED_ROWS = 64,          // of sums that are transposed at a time
     AHEAD = 16,                // terms that are prefetched before they are packed
-    SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache
+    SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache,
+    SET_ROWS = 8,              // which holds the lines of so many rows
 };
 
 typedef struct plan {
@@ -39,6 +46,7 @@ typedef struct plan {
     int64_t share;                 // vectors of a task
     int64_t pitch;                 // from a row of copied left to the next, in units
     bool alone;                    // each product is a task
+    bool own;                      // each task packs its share of right, for all rows
     bool copied;                   // left is copied before the tasks of a stage
     bool in_place;                 // left is read in place
     bool right_in_place;           // and right: each panel is read by few tiles
@@ -60,6 +68,14 @@ static bool in_registers(const opwright_contraction *q) {
            q->columns > 2 && q->columns <= REGISTER_COLUMNS && q->rows > q->columns;
 }
 
+// Whether left's rows are read in place, once, by tiles of all columns, whose vectors are nearly full: then that is
+// faster than to read right in place. 16x4096x4096, terms side by side, 0.5 to 0.66 of the time (AMD Zen 4, gcc 12.2,
+// f32); with 12 or 24 rows, 1.2 times.
+static bool is_narrow(const opwright_contraction *q) {
+    return !OPWRIGHT_AMX && q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
+           q->rows > q->columns && q->columns <= 2 * LANES && 5 * q->columns >= 4 * round_up(q->columns, LANES);
+}
+
 static bool is_few(const opwright_contraction *q) { return !in_registers(q) && few_fits(q); }
 
 // Whether to exchange columns and rows, right and left: lanes are the contiguous axis of out, or the longer one.
@@ -68,10 +84,16 @@ static bool exchanges(const opwright_contraction *q) {
     exchange(&other);
     if (in_registers(q) || in_registers(&other))
         return in_registers(&other);
+    if (is_narrow(q) || is_narrow(&other))
+        return is_narrow(&other);
     if (q->columns < q->rows && is_few(&other))
         return true;
     if (is_few(q))
         return false;
+    // Rows of left that are neighbours are packed as lanes, where many terms pay for turning the sums.
+    if (q->left_row == 1 && q->left_term != 1 && 2 * q->columns > LANES && q->columns <= 2 * LANES &&
+        q->rows > 4 * q->columns && q->terms >= TURNED_TERMS)
+        return true;
     // Fuller lanes, unless each row of left would be transposed for few columns.
     if (q->columns < LANES && q->rows >= LANES && (q->left_row == 1 || q->left_term != 1 || q->columns <= LANES / 4))
         return true;
@@ -87,24 +109,25 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         p->products *= q->batch[b];
     p->vectors = max(1, ceil_div(q->columns, LANES));
     p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
-    p->tiles = max(1, ceil_div(q->rows, max_rows(p->wide)));
+    const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
+    p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
+                  (in_registers(q) || narrow || (spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES)));
+    p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
     p->units = ceil_div(q->terms, UNIT_CHANNELS);
-    p->chunks = max(1, ceil_div(p->units, CHUNK_UNITS));
+    p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * 4) : CHUNK_UNITS));
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
     p->pitch = p->chunk + LANES;
     const int64_t vector_bytes = p->chunk * LANES * 4;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
-    const bool spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
-    p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
-                  (in_registers(q) || (spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES)));
     p->right_in_place = sizeof(elem) == 4 && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
                         q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= NEAR_BYTES;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
-        if (!(q->elements || q->finished) || p->chunks == 1)
+        // Sums of the chunks before a stage are in out: all of them, if its columns are whole vectors of floats.
+        if ((!q->elements && !q->finished && q->out_column == 1 && q->columns % LANES == 0) || p->chunks == 1)
             p->stage_chunks = max(1, min(p->chunks, maximum / p->vectors));
         p->stage_vectors = min(p->vectors, max(1, maximum / p->stage_chunks / p->wide) * p->wide);
         p->share = p->stage_vectors;
@@ -117,8 +140,15 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
                 p->share = ceil_div(panels, shares) * p->wide;
             }
         }
+        const int64_t whole = p->chunks * q->rows * p->pitch * 4;
+        p->own = !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
+        if (p->own) {
+            const int64_t fair = workers > 1 ? ceil_div(p->vectors, TASKS * workers) : p->vectors;
+            p->stage_chunks = p->chunks, p->stage_vectors = p->vectors, p->block = min(p->tiles, BLOCK_TILES);
+            p->share = round_up(max(1, min(fair, OWN_BYTES / vector_bytes)), p->wide);
+        }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
-        p->copied = !p->in_place && !p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES;
+        p->copied = !p->in_place && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
     }
     if (q->finished) {
         p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * 4)) / p->wide) * p->wide;
@@ -127,11 +157,11 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     }
     p->copied_bytes = p->copied ? whole_lines(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
-    const int64_t rows = p->block * max_rows(p->wide);
-    p->right_bytes = p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
+    const int64_t rows = (p->own ? p->tiles : p->block) * max_rows(p->wide);
+    p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
     p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * 4);
     p->sums_bytes = whole_lines(rows * p->share * LANES * 4);
-    p->kept_bytes = OPWRIGHT_AMX && p->block > 1 && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * 4 : 0;
+    p->kept_bytes = OPWRIGHT_AMX && rows > max_rows(p->wide) && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * 4 : 0;
 }
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }
@@ -237,17 +267,24 @@ static void put_turned(const opwright_contraction *q, const sink *put, const flo
         }
 }
 
+// Whether tiles store sums to out themselves.
+static bool stores(const opwright_contraction *q) { return q->out_column == 1 && !q->finished; }
+
+// The first cell of a tile's rows and of vector `first` of the stage.
+static sink sink_of(const plan *p, const call *c, sink put, int64_t tile, int64_t first) {
+    return sink_at(&p->q, put, tile_row(p, tile) * p->q.out_row + (c->first_vector + first) * LANES * p->q.out_column);
+}
+
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of earlier
 // chunks are added: in out if it is float and directly writable, else in `sums`.
 static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, sink put,
-                     int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
+                     int64_t tile, int64_t last, int64_t first, int64_t count) {
     static const float zeros[LANES];
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
-    const bool beside = q->out_column == 1 && !q->finished, floats = size == 4;
-    put = sink_at(q, put, row * q->out_row + (c->first_vector + first) * LANES * q->out_column);
-    char *const out = put.out;
+    const bool beside = stores(q), floats = size == 4;
+    char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
         const unit *scalars = copy;
@@ -295,8 +332,16 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             }
         }
     }
+}
+
+// Sums of the same tiles and vectors that no tile has stored.
+static void put_rest(const plan *p, const call *c, const float *sums, sink put, int64_t tile, int64_t last, int64_t first,
+                     int64_t count, int64_t worker) {
+    const opwright_contraction *q = &p->q;
+    const int64_t rows = tile_row(p, last) - tile_row(p, tile), lanes = q->columns - (c->first_vector + first) * LANES;
     int64_t stored = 0; // vectors that tiles have stored
-    while (beside && stored < count && lanes >= (stored + panel_width(p, stored, count)) * LANES)
+    put = sink_of(p, c, put, tile, first);
+    while (stores(q) && stored < count && lanes >= (stored + panel_width(p, stored, count)) * LANES)
         stored += panel_width(p, stored, count);
     if (stored < count && q->out_column != 1 && q->out_row == 1 && rows >= LANES)
         put_turned(q, &put, sums, p->share * LANES, rows, min(lanes, count * LANES), worker);
@@ -306,7 +351,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
 }
 
 static int64_t worker_bytes(const plan *p) {
-    return p->left_bytes + p->sums_bytes + p->kept_bytes + (p->alone ? p->right_bytes : 0);
+    return p->left_bytes + p->sums_bytes + p->kept_bytes + (p->alone || p->own ? p->right_bytes : 0);
 }
 
 static void pack_task(const void *context, int64_t task, int64_t worker) {
@@ -330,9 +375,29 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const plan *p = c->p;
     const int64_t shares = ceil_div(c->vectors, p->share), first = task % shares * p->share;
     const int64_t tile = task / shares * p->block;
+    const int64_t last = min(p->tiles, tile + p->block), count = min(p->share, c->vectors - first);
     char *own = c->workers + worker * worker_bytes(p);
-    multiply(p, c, p->right_in_place ? (const unit *)(const void *)c->right : c->packed, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left, c->out, tile,
-             min(p->tiles, tile + p->block), first, min(p->share, c->vectors - first), worker);
+    const unit *packed = p->right_in_place ? (const unit *)(const void *)c->right : c->packed;
+    float *sums = (float *)(void *)(own + p->left_bytes);
+    multiply(p, c, packed, (unit *)(void *)own, sums, c->left, c->out, tile, last, first, count);
+    put_rest(p, c, sums, c->out, tile, last, first, count, worker);
+}
+
+// A share of the vectors for all rows, each chunk packed before it is multiplied.
+static void own_task(const void *context, int64_t task, int64_t worker) {
+    const call *c = context;
+    const plan *p = c->p;
+    call part = *c;
+    char *own = c->workers + worker * worker_bytes(p);
+    float *sums = (float *)(void *)(own + p->left_bytes);
+    unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes + p->kept_bytes);
+    part.first_vector = task * p->share, part.vectors = min(p->share, p->vectors - part.first_vector), part.chunks = 1;
+    for (part.first_chunk = 0; part.first_chunk < p->chunks; part.first_chunk++) {
+        part.copied = c->copied + part.first_chunk * p->q.rows * p->pitch;
+        pack_right(p, c->right, part.first_chunk, part.first_vector, part.vectors, packed);
+        multiply(p, &part, packed, 0, sums, c->left, c->out, 0, p->tiles, 0, part.vectors);
+    }
+    put_rest(p, &part, sums, c->out, 0, p->tiles, 0, part.vectors, worker);
 }
 
 static void product_task(const void *context, int64_t task, int64_t worker) {
@@ -345,9 +410,13 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t chunk = 0; chunk < p->chunks && !p->right_in_place; chunk++)
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
     const unit *panels = p->right_in_place ? (const unit *)(const void *)(c->right + right) : packed;
-    for (int64_t tile = 0; tile < p->tiles; tile += p->block)
-        multiply(p, c, panels, (unit *)(void *)own, (float *)(void *)(own + p->left_bytes), c->left + left,
-                 sink_at(&p->q, c->out, out), tile, min(p->tiles, tile + p->block), 0, p->vectors, worker);
+    const sink put = sink_at(&p->q, c->out, out);
+    for (int64_t tile = 0, last; tile < p->tiles; tile = last) {
+        last = min(p->tiles, tile + p->block);
+        float *sums = (float *)(void *)(own + p->left_bytes);
+        multiply(p, c, panels, (unit *)(void *)own, sums, c->left + left, put, tile, last, 0, p->vectors);
+        put_rest(p, c, sums, put, tile, last, 0, p->vectors, worker);
+    }
 }
 
 // All cells of out are 0.
@@ -369,7 +438,7 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);
     if (is_few(&p.q))
         return operands + max(1, workers) * few_worker_bytes(&p.q);
-    return operands + p.copied_bytes + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
+    return operands + p.copied_bytes + (p.alone || p.own ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
 void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const void *given_right, void *out,
@@ -394,7 +463,7 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
         return;
     }
     c.packed = (unit *)(void *)((char *)scratch + p.copied_bytes);
-    c.workers = (char *)c.packed + (p.alone ? 0 : p.right_bytes);
+    c.workers = (char *)c.packed + (p.alone || p.own ? 0 : p.right_bytes);
     c.chunks = p.chunks, c.vectors = p.vectors;
     if (p.alone) {
         opwright_run(team, product_task, &c, p.products);
@@ -404,6 +473,13 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
         int64_t left_at, right_at, out_at_;
         product_at(&p.q, product, &left_at, &right_at, &out_at_);
         c.left = left + left_at, c.right = right + right_at, c.out = sink_at(&p.q, whole, out_at_);
+        if (p.own) {
+            c.first_vector = c.first_chunk = c.vectors = 0; // nothing of right
+            if (p.copied)
+                opwright_run(team, pack_task, &c, p.chunks * p.blocks);
+            opwright_run(team, own_task, &c, ceil_div(p.vectors, p.share));
+            continue;
+        }
         for (c.first_vector = 0; c.first_vector < p.vectors; c.first_vector += p.stage_vectors)
             for (c.first_chunk = 0; c.first_chunk < p.chunks; c.first_chunk += p.stage_chunks) {
                 c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);
