@@ -165,9 +165,9 @@ def tuning(compiler: Compiler, unit: Unit) -> list[str]:
     ]
 
 
-def folders(include: Sequence[Path]) -> list[str]:
+def folders(include: Sequence[Path], flag: str = "-I") -> list[str]:
     """The flags that name the folders of headers."""
-    return [flag for folder in include for flag in ("-I", str(folder.absolute()))]
+    return [word for folder in include for word in (flag, str(folder.absolute()))]
 
 
 def call(

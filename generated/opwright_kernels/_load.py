@@ -45,6 +45,10 @@ class Library:
     path: Path
     log: Path
 
+    def address(self, function: str) -> int:
+        """Where a function of it is in memory."""
+        return int(self.ffi.cast("uintptr_t", self.ffi.addressof(self.lib, function)))
+
 
 # Plans keep functions of these libraries, which own nothing, so nothing is ever taken out.
 _loaded: dict[str, Library] = {}
@@ -102,7 +106,7 @@ def _shipped_library(unit: Unit) -> Library | None:
     """The library of `unit` that came with the package; None where there is none that loads in a mode allowed here."""
     if unit.name in shipped():
         content, mode, path = shipped()[unit.name]
-        if mode in modes():
+        if unit.plain or mode in modes():
             with contextlib.suppress(OSError, ImportError):
                 return _opened_file(Target(unit, mode, content), path, path.with_suffix(".log"))
     return None

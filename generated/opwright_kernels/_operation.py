@@ -42,6 +42,7 @@ class Plan:
     """A resolved signature, ready to run: all that a repeated call would otherwise look up again."""
 
     kernel: Any
+    entry: Callable[[], int]  # where the kernel is in memory
     sizes: Any
     ffi: Any
     null: Any  # of ffi
@@ -236,6 +237,7 @@ class Operation(Compiled):
 
         return Plan(
             kernel=getattr(library.lib, kernel),
+            entry=partial(library.address, kernel),
             sizes=sizes,
             ffi=ffi,
             null=ffi.NULL,
@@ -340,5 +342,5 @@ def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def forget() -> None:
     """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
-    CALLS.clear()
+    _remember.forget()
     _compiled.forget()

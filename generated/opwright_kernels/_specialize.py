@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from . import _load
 from ._errors import Refusal
 from ._numbers import int_scalar
+from ._remember import changed
 from ._units import Unit
 from ._words import quoted
 
@@ -70,6 +71,7 @@ def set_specialize(value: object) -> None:
     """What calls do that do not say; wins over OPWRIGHT_SPECIALIZE. Refusal unless False, True or an integer >= 1."""
     global setting
     setting = check("value", value)
+    changed()
 
 
 def get_specialize() -> Wanted:

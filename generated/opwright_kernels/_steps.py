@@ -202,12 +202,20 @@ class StepOperation(StepKernels):
         if key is None:
             return self.planned_steps(resolution, arrays)
         own = key if plain else (key, *[array.strides for array in arrays.values()])
-        found = None if plain else CALLS.get(own)
+        found = CALLS.get(own)
         if found is None:
             found = self.planned_steps(resolution, arrays)
             _remember.remember(own, found)
         plan: StepPlan = found
         return plan
+
+    def written(self, resolution: Steps, outputs: Sequence[Array | None]) -> dict[str, Array]:
+        """The arrays that a call writes, described where there is none for one."""
+        row = self.rows[resolution.row][1]
+        return {
+            name: _described(resolution.outputs[name].shape, DTYPES[row[name]]) if array is None else array
+            for name, array in zip(self.outputs, outputs)
+        }
 
     def pieces(
         self, resolution: Steps, lists: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 
 from ._errors import Refusal
 from ._numbers import int_scalar
+from ._remember import changed
 from ._words import quoted
 
 Kernel = Callable[[int, int], object]
@@ -48,6 +49,7 @@ def set_num_threads(n: int) -> None:
     """
     global _chosen
     _chosen = check_threads("n", n)
+    changed()
 
 
 def get_num_threads() -> int:

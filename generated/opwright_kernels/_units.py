@@ -38,7 +38,8 @@ class Unit:
     headers that these include, `flags` the flags for compiling and linking, complete but for -fPIC and -I. `tuning` are
     flags for the sake of speed, of a word or more each: each is left out where the compiler refuses `probe` with it or
     warns. `needs` are units of one file each that become objects and are linked in. `probe` is C that every compiler
-    must take that is fit for the unit.
+    must take that is fit for the unit. `system` are folders of headers, and `links` words for the linker, that do not
+    count as content: the unit's name tells them. A `plain` one is never an extension of Python.
     """
 
     name: str
@@ -49,6 +50,9 @@ class Unit:
     tuning: tuple[str, ...] = ()
     needs: tuple[Unit, ...] = ()
     probe: str = ""
+    system: tuple[Path, ...] = ()
+    links: tuple[str, ...] = ()
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -92,7 +96,7 @@ class Target:
 
 def targets(unit: Unit) -> list[Target]:
     """The unit in the modes to look for, the better one first. BuildError where OPWRIGHT_FFI names no mode."""
-    return [target(unit, mode) for mode in modes()]
+    return [target(unit, mode) for mode in (("abi",) if unit.plain else modes())]
 
 
 def modes() -> tuple[Mode, ...]:

@@ -16,7 +16,7 @@ CARRIED = GENERATOR / "data"
 COMMAND = "opwright generate"
 PACKAGE = "opwright_kernels"  # the import name of the generated package
 # The relevant files of templates/: templates, and Python and C that are copied verbatim.
-TEMPLATE_SUFFIXES = (".j2", ".py", ".c", ".h")
+TEMPLATE_SUFFIXES = (".j2", ".py", ".c", ".cpp", ".h")
 # Files of spec/ that are not specs: released revisions, and waivers of a review.
 RECORDS = ("LOCK.yaml", "waivers.yaml")
 GRADIENTS = "gradients"  # the folder beside specs that has derived gradients

@@ -202,7 +202,7 @@ class _Building:
             answer.result()
         if target.mode != "object" and not any(answer.returncode for answer in finished):
             objects = [*(command[-1] for command in commands), *map(str, needed)]
-            link = [*self.shared(target), *_LINK, *objects, "-o", target.file, "-lm"]
+            link = [*self.shared(target), *_LINK, *objects, "-o", target.file, *target.unit.links, "-lm"]
             finished.append(self.run(names[-1], link, work))
         log = work / "build.log"
         log.write_text("".join(f"$ {shlex.join(a.args)}\n{a.stdout}" for a in finished), "utf-8", "replace")
@@ -236,7 +236,8 @@ class _Building:
     def commands(self, target: Target, work: Path) -> list[list[str]]:
         """What compiles each file of a target; the last word is the object."""
         unit = target.unit
-        begin = [*self.shared(target), *_compiler.tuning(self.compiler, unit), *_compiler.folders(unit.include), "-c"]
+        folders = [*_compiler.folders(unit.include), *_compiler.folders(unit.system, "-isystem")]
+        begin = [*self.shared(target), *_compiler.tuning(self.compiler, unit), *folders, "-c"]
         commands = [
             [*begin, str(source.absolute()), "-o", target.file if target.mode == "object" else f"{index}.o"]
             for index, source in enumerate(unit.sources)

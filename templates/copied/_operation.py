@@ -41,6 +41,7 @@ class Plan:
     """A resolved signature, ready to run: all that a repeated call would otherwise look up again."""
 
     kernel: Any
+    entry: Callable[[], int]  # where the kernel is in memory
     sizes: Any
     ffi: Any
     null: Any  # of ffi
@@ -235,6 +236,7 @@ class Operation(Compiled):
 
         return Plan(
             kernel=getattr(library.lib, kernel),
+            entry=partial(library.address, kernel),
             sizes=sizes,
             ffi=ffi,
             null=ffi.NULL,
@@ -339,5 +341,5 @@ def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def forget() -> None:
     """Drop all plans and read the environment anew; for tests that change OPWRIGHT_ISA."""
-    CALLS.clear()
+    _remember.forget()
     _compiled.forget()

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy import empty, may_share_memory, ndarray
 
+from ._arrays import is_ready
 from ._operation import SERIAL_TERMS, allocated, thread_count
 from ._scratch import memory
 
@@ -38,7 +39,7 @@ def _of_one(plan: Any) -> Quick:
 
     def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
         (a,) = inputs
-        if type(a) is not ndarray or not a.flags.carray:
+        if type(a) is not ndarray or not (a.flags.carray or is_ready(a)):
             return None
         result = made(shape, dtype) if out is None else out
         if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
@@ -63,9 +64,9 @@ def _of_two(plan: Any) -> Quick:
 
     def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
         a, b, *_ = inputs
-        if type(a) is not ndarray or not a.flags.carray:
+        if type(a) is not ndarray or not (a.flags.carray or is_ready(a)):
             return None
-        if b is not None and (type(b) is not ndarray or not b.flags.carray):
+        if b is not None and (type(b) is not ndarray or not (b.flags.carray or is_ready(b))):
             return None
         result = made(shape, dtype) if out is None else out
         if out is not None and not _is_separate(plan, out, inputs, shape, dtype):
@@ -95,7 +96,7 @@ def _of_many(plan: Any) -> Quick:
         for value, (kind, bits, absent) in zip(inputs, taken):
             if value is None:
                 arguments.append(absent)
-            elif type(value) is not ndarray or not value.flags.carray:
+            elif type(value) is not ndarray or not (value.flags.carray or is_ready(value)):
                 return None
             else:
                 arguments.append(address(kind, value if bits is None else value.getfield(bits)))

@@ -6,7 +6,7 @@ key holds them: nobody else can change these meanwhile. What is remembered under
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from marshal import dumps, loads
 from typing import Any
 
@@ -18,6 +18,8 @@ MAX_EXTENTS = 16  # of a vector that states a shape
 MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
 
 CALLS: dict[Any, Any] = {}
+# What others remember of calls is asked after here: called where a setting of calls changes, and by `forget`.
+CHANGED: list[Callable[[], None]] = []
 
 
 def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes: tuple[Any, ...]) -> Any:
@@ -69,3 +71,15 @@ def remember(key: Any, found: Any) -> None:
     if len(CALLS) >= MAX_CALLS:
         CALLS.clear()
     CALLS[key] = found
+
+
+def changed() -> None:
+    """Tell whoever remembers more than plans that calls like one before may now run otherwise."""
+    for tell in CHANGED:
+        tell()
+
+
+def forget() -> None:
+    """Forget all calls."""
+    CALLS.clear()
+    changed()

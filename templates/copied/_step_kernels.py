@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,7 @@ class StepPlan:
     """A call whose kernel needs nothing but the addresses of its arrays."""
 
     kernel: Callable[..., None]
+    entry: Callable[[], int]  # where the kernel is in memory
     sizes: Any
     terms: int
     ffi: Any
@@ -157,8 +158,10 @@ class StepKernels(Operation):
             )
 
         shapes = {name: output.shape for name, output in resolution.outputs.items()}
+        name = f"{self.function}_{label}_{isa.name}"
         return StepPlan(
-            kernel=getattr(library.lib, f"{self.function}_{label}_{isa.name}"),
+            kernel=getattr(library.lib, name),
+            entry=partial(library.address, name),
             sizes=sizes,
             terms=resolution.terms,
             ffi=ffi,

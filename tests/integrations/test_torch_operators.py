@@ -17,7 +17,8 @@ from support.specs import FOLDER
 from support.step_verdicts import outputs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from support.torch_calls import given, legal, numbers  # noqa: E402
+from opwright_kernels.torch._glue import GLUE  # noqa: E402
+from support.torch_calls import bits, given, legal, moved, numbers  # noqa: E402
 
 LIBRARY = load_with_gradients(FOLDER, FOLDER.parents[1])
 OPS = LIBRARY.ops
@@ -30,7 +31,19 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import opwright_kernels.torch
 
     with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        ok._scratch.POISON = 0xFF
         yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+        ok._scratch.POISON = None
+        ok._operation.forget()
+
+
+def assert_again_the_same(operator: Any, tensors: list[Any], attributes: dict[str, Any], first: list[Any]) -> None:
+    """Calls like one before, from other memory, give the same bits in the same order of memory."""
+    for _ in range(2):  # compiled glue knows the second of them
+        again = outputs(operator(*map(moved, tensors), **attributes))
+        for one, other in zip(first, again, strict=True):
+            assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+            assert bits(one) == bits(other)
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)
@@ -40,7 +53,11 @@ def test_an_operator_gives_what_the_function_gives_and_passes_the_checks_of_pyto
     for inputs, attributes in legal(op, rng("torch", op.op), 20 * CALLS):
         tensors = given(op, inputs)
         expected = outputs(getattr(ok, op.function)(*inputs, **attributes))
-        found = numbers(operator(*tensors, **attributes))
+        first = outputs(operator(*tensors, **attributes))
+        assert_again_the_same(operator, tensors, attributes, first)
+        if all(torch.is_tensor(one) and one.numel() for one in tensors if one is not None) and GLUE.lib:
+            assert GLUE.hits("opwright", op.function), "compiled glue remembers no such call"
+        found = numbers(first[0] if len(first) == 1 else tuple(first))
         for one in found:
             if expected and one.shape == expected[0].shape:
                 array = expected.pop(0)

@@ -42,6 +42,22 @@ def given(op: Op, inputs: tuple[Any, ...]) -> list[Any]:
     ]
 
 
+def moved(value: Any) -> Any:
+    """A tensor of the same cells and strides in other memory; of a list, all of its tensors."""
+    if isinstance(value, list):
+        return [moved(part) for part in value]
+    if not torch.is_tensor(value):
+        return value
+    storage = value.untyped_storage().clone()
+    return torch.empty(0, dtype=value.dtype).set_(storage, value.storage_offset(), value.shape, value.stride())
+
+
+def bits(value: Any) -> bytes:
+    """The cells of a tensor, one after the other."""
+    dense = value.detach().contiguous()
+    return b"" if not dense.numel() else dense.view(torch.uint8).numpy().tobytes() if dense.dim() else bits(dense[None])
+
+
 def numbers(found: Any) -> list[np.ndarray]:
     """The outputs of an operator as arrays of f64."""
     return [one.detach().double().numpy() for one in outputs(found)]

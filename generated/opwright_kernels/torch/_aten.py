@@ -57,7 +57,7 @@ class Entry:
         last = _last(values, self.seeds) if self.ordered else None
         if last is not None:
             inputs[0] = inputs[0].contiguous(memory_format=last)
-        found = self.run(inputs, attributes, into)
+        found = self.run(inputs, attributes, into, self.inputs)
         found = found[0] if isinstance(found, tuple) else found
         if self.ordered and found.dim() in _LAST:
             return found.contiguous(memory_format=last or torch.contiguous_format)

@@ -16,15 +16,29 @@ from torch.autograd import forward_ad
 from .._errors import Refusal
 from .._operation import Operation
 from ._fake import absent, pattern, result
+from ._glue import GLUE
 from ._orders import in_memory, is_contiguous, same_order, words_of
 from ._schema import outputs_of
 from ._tensors import array, cast, dtype_of, flat, has_row, tensor
 
 Kernel = Callable[..., Any]
+Places = Sequence["int | None"]
 _any_requires_grad = torch._C._any_requires_grad
 _is_transformed = torch._C._are_functorch_transforms_active
 _unpack_dual: Any = forward_ad.unpack_dual
+_CPU_ONLY = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
+
+
+def below(kernel: Kernel, operator: Any) -> Kernel:
+    """The same kernel, by the dispatcher where the glue has taken its place there."""
+
+    def redispatched(*given: Any, **attributes: Any) -> Any:
+        if GLUE.lib is None:
+            return kernel(*given, **attributes)
+        return operator.redispatch(_CPU_ONLY, *given, **attributes)
+
+    return redispatched
 
 
 def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]], tuple[list[Any], list[Any]]]:
@@ -44,17 +58,27 @@ def completed(operation: Operation) -> Callable[[Sequence[Any], dict[str, Any]],
 def on_cpu(operation: Operation) -> Kernel:
     """The kernel of an operator for tensors of the CPU."""
     complete, run = completed(operation), running(operation)
-    return lambda *given, **attributes: run(*complete(given, attributes))
+
+    def kernel(*given: Any, **attributes: Any) -> Any:
+        if not GLUE.tried:
+            GLUE.start()
+        return run(*complete(given, attributes))
+
+    return kernel
 
 
 def running(operation: Operation) -> Kernel:
-    """What runs a call on the CPU: of inputs and attributes by position, and perhaps of memory for the result."""
+    """What runs a call on the CPU: of inputs and attributes by position, and perhaps of memory for the result.
+
+    `places` says where each input stands among the arguments of the operator that is called.
+    """
     names = outputs_of(operation)
     parameters = [info.parameter for info in operation.inputs]
     stepped = hasattr(operation, "outputs")
     firsts, pointwise = [word.inputs[0] for word in words_of(operation)], _is_pointwise(operation)
+    in_turn = range(len(parameters))
 
-    def run(inputs: list[Any], attributes: list[Any], into: Any = None) -> Any:
+    def run(inputs: list[Any], attributes: list[Any], into: Any = None, places: Places = in_turn) -> Any:
         try:
             back = None
             if not stepped:  # arrays are permuted in a fraction of the time that tensors are
@@ -71,8 +95,11 @@ def running(operation: Operation) -> Kernel:
                 operation.call(arrays, tuple(attributes), array("out", into, written=True), None, None)
                 return into
             if stepped and (len(names) > 1 or not _plain(inputs)):
-                return _of_steps(operation, inputs, arrays, attributes, back)
-            found = tensor(operation.call(arrays, tuple(attributes), None, None, None))
+                return _of_steps(operation, inputs, arrays, attributes, back, places)
+            made = operation.call(arrays, tuple(attributes), None, None, None)
+            if GLUE.asked():
+                GLUE.tell(operation, arrays, attributes, (made,), places)
+            found = tensor(made)
         except Refusal as refusal:
             raise operation.refused(refusal) from None
         if order is not None:
@@ -102,7 +129,9 @@ def _plain(inputs: Sequence[Any]) -> bool:
     return all(value.is_contiguous() for value in inputs if isinstance(value, torch.Tensor))
 
 
-def _of_steps(operation: Any, inputs: list[Any], arrays: Sequence[Any], attributes: list[Any], back: Any) -> Any:
+def _of_steps(
+    operation: Any, inputs: list[Any], arrays: Sequence[Any], attributes: list[Any], back: Any, places: Places
+) -> Any:
     """A call of several outputs, or of one whose memory is ordered as an input's is."""
     taken, values = operation.arrays(arrays), tuple(attributes)
     meant = operation.resolved(taken, operation.completed(values, [None] * len(operation.outputs)))
@@ -116,6 +145,9 @@ def _of_steps(operation: Any, inputs: list[Any], arrays: Sequence[Any], attribut
         results = operation.call(arrays, values, None, None, None)
         present = [name for name in names if name not in meant.absent]
         found = dict(zip(present, map(tensor, results if len(present) > 1 else (results,))))
+    if GLUE.asked():
+        known = [array("out", found[name], written=True) if name in found else None for name in names]
+        GLUE.tell(operation, arrays, attributes, known, places)
     outputs = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
     turned = [made.permute(back[name]) if back and name in back else made for name, made in zip(names, outputs)]
     return turned[0] if len(turned) == 1 else tuple(turned)

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._operation import Operation
 from ._aten import Override, overrides
+from ._glue import GLUE
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class Report:
     """What operators of `aten` did while kernels of the package were enabled, in numbers of calls.
 
     `here` ran on the package's kernels; `back` are calls of the same operators that went to PyTorch, with the rule that
-    refused them; `others` are operators that no spec names, counted where `enabled(watch=True)` asked for them.
+    refused them; `others` are operators that no spec names, counted where `enabled(watch=True)` asked for them. `glue`
+    is "compiled" where calls like one before go without Python, or says why they do not.
     """
 
     here: Mapping[str, int]
     back: Mapping[tuple[str, str], int]
     others: Mapping[str, int]
+    glue: str = ""
 
     def __str__(self) -> str:
         lines = [f"{count} {name}" for name, count in sorted(self.here.items())]
@@ -112,6 +115,11 @@ class Models:
             for one in self.found:
                 one.own = torch.library.get_kernel(f"aten::{one.name}", "CPU")
                 self.library.impl(one.name, one, "CPU", with_keyset=True, allow_override=True)
+        if GLUE.start():
+            self.count()  # what ran before counts no more
+            self.here.clear()
+            for one in self.found:
+                GLUE.add("aten", one.name, autograd=False)
         self.restored = ExitStack()
         self.restored.enter_context(sdpa_kernel([SDPBackend.MATH]))
         self.restored.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
@@ -119,9 +127,20 @@ class Models:
 
     def remove(self) -> None:
         self.restored.close()
+        if GLUE.start():
+            for one in self.found:
+                GLUE.remove("aten", one.name)
         self.library._destroy()
         self.library = None
 
     def report(self) -> Report:
         """What ran since the kernels were enabled last."""
-        return Report(dict(self.here), dict(self.back), dict(self.others))
+        with self.lock:
+            self.count()
+            return Report(dict(self.here), dict(self.back), dict(self.others), GLUE.state)
+
+    def count(self) -> None:
+        """Add the calls that Python did not see."""
+        for one in self.found:
+            if hits := GLUE.hits("aten", one.name):
+                self.here[one.name] += hits

@@ -28,7 +28,7 @@ TO_COME = ("dask", "onnx", "torch", "main", "index", "built")
 def copied(templates: Path) -> dict[str, Path]:
     """The files that are copied verbatim, by their paths in the package."""
     folder = templates / COPIED
-    found = (path for path in folder.rglob("*") if path.suffix in (".py", ".c", ".h"))
+    found = (path for path in folder.rglob("*") if path.suffix in (".py", ".c", ".cpp", ".h"))
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 

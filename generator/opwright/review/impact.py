@@ -67,7 +67,7 @@ class Moved:
         """The minimum effect on kernels that a rule must declare."""
         if self.added or self.removed:
             return "variants"
-        return "code" if any(path.endswith((".c", ".h")) for path in self.files) else "none"
+        return "code" if any(path.endswith((".c", ".cpp", ".h")) for path in self.files) else "none"
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Impact:
 
 def tokens(path: str, text: str) -> object:
     """The part of a file that a compiler or interpreter sees; for a page, what a reader sees."""
-    if path.endswith((".c", ".h")):
+    if path.endswith((".c", ".cpp", ".h")):
         return tuple(token for token in _C.findall(text) if token)
     if path.endswith((".py", ".pyi")):
         return _python(text)

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from ._call import autocast, elsewhere, faked, on_cpu, shortened
+from ._call import autocast, below, elsewhere, faked, on_cpu, shortened
 from ._enabled import Models, Report
+from ._glue import GLUE
 from ._gradients import Autograd, gradients, recorded
 from ._schema import namespace, schema
 
@@ -53,8 +54,12 @@ def _register() -> None:
         asked = Autograd(operation, known[function], _operator)
         torch.library.register_autograd(name, asked.backward, setup_context=asked.setup, lib=_LIBRARY)
         general = torch.library.get_kernel(name, "AutogradCPU")
+        GLUE.pending.append((NAMESPACE, function))
         _LIBRARY.impl(
-            function, shortened(operation, kernel, recorded(asked, kernel), general), "AutogradCPU", with_keyset=True
+            function,
+            shortened(operation, kernel, recorded(asked, below(kernel, _operator(function))), general),
+            "AutogradCPU",
+            with_keyset=True,
         )
 
 

@@ -1,0 +1,216 @@
+"""Calls of operators like one before, without Python: glue.cpp, and what it is told of calls.
+
+In: operators whose kernels are Python's, and calls of theirs. Out: the same operators, whose later calls go from the
+dispatcher of PyTorch to the kernel. It is compiled for the PyTorch at hand when an operator is first called. Where that
+cannot be done, and with OPWRIGHT_TORCH_GLUE=0, all calls stay Python's, and `state` says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import _load, _remember, _scratch, _specialize
+from .._arrays import Array, is_ready
+from .._errors import BuildError
+from .._operation import Operation, thread_count
+from .._step_kernels import is_walkable
+from .._units import Unit
+
+_CDEF = """\
+void *opwright_torch_new(void);
+void *opwright_torch_add(
+    void *glue, void *known, const char *space, const char *name, const char *overload, int autograd);
+void opwright_torch_remove(void *known);
+int64_t opwright_torch_hits(void *known);
+int opwright_torch_asked(void *glue);
+void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison);
+int64_t opwright_torch_dead(void *glue);
+void opwright_torch_forget(void *glue, int paused);
+"""
+_FIXED, _INPUT, _OUTPUT, _EXTRA = range(4)  # the kinds of arguments in glue.cpp
+_HERE = Path(__file__).parent
+
+
+def unit() -> Unit:
+    """What is compiled: for one version of PyTorch, whose C++ interface other versions need not have."""
+    version = re.sub(r"\W", "_", torch.__version__)
+    root = Path(torch.__file__).parent
+    return Unit(
+        f"opwright_torch_{version}",
+        _CDEF,
+        (_HERE / "glue.cpp",),
+        (),
+        ("-std=c++20", "-O2", "-fvisibility=hidden"),
+        system=(root / "include",),
+        links=("-L", str(root / "lib"), "-ltorch_cpu", "-lc10", "-lstdc++"),
+        plain=True,
+    )
+
+
+class Glue:
+    """The glue of one package: what its operators share."""
+
+    def __init__(self) -> None:
+        self.state = "not compiled yet"
+        self.tried, self.starting = False, threading.RLock()
+        self.lib: Any = None
+        self.ffi: Any = None
+        self.handle: Any = None
+        self.pending: list[tuple[str, str]] = []  # operators to be added once it is there
+        self.operators: dict[tuple[str, str], Any] = {}  # by namespace and name, what the glue knows them by
+        self.kept: dict[int, Any] = {}
+        self.numbers = count()
+
+    def start(self) -> bool:
+        """Compile and load it, the first time that anybody asks; whether it is there."""
+        if not self.tried:
+            with self.starting:
+                if not self.tried:
+                    self.load()
+                    self.tried = True
+        return self.lib is not None
+
+    def load(self) -> None:
+        if os.environ.get("OPWRIGHT_TORCH_GLUE") == "0":
+            self.state = "Python, as OPWRIGHT_TORCH_GLUE=0 says"
+            return
+        try:
+            library = _load.load(unit())
+        except BuildError as error:
+            self.state = f"Python: {error}"
+            return
+        self.ffi, self.lib = library.ffi, library.lib
+        self.handle = self.lib.opwright_torch_new()
+        self.changed()
+        _remember.CHANGED.append(self.changed)
+        for space, name in self.pending:
+            self.add(space, name, autograd=True)
+        self.state = "compiled"
+
+    def changed(self) -> None:
+        """Forget all calls; with sizes as constants, kernels change from call to call."""
+        self.lib.opwright_torch_forget(self.handle, _specialize.setting is not False)
+
+    def add(self, space: str, name: str, *, autograd: bool) -> None:
+        """Take the places of an operator's kernels, which are Python's; calls that are known from before stay known."""
+        stem, _, overload = name.partition(".")
+        words = [word.encode() for word in (space, stem, overload)]
+        known = self.operators.get((space, name), self.ffi.NULL)
+        self.operators[space, name] = self.lib.opwright_torch_add(self.handle, known, *words, autograd)
+
+    def remove(self, space: str, name: str) -> None:
+        """Give the places back that `add` took."""
+        if known := self.operators[space, name]:
+            self.lib.opwright_torch_remove(known)
+
+    def hits(self, space: str, name: str) -> int:
+        """How many calls of an operator Python did not see, since it asked last."""
+        known = self.operators.get((space, name))
+        return int(self.lib.opwright_torch_hits(known)) if known else 0
+
+    def asked(self) -> bool:
+        """Whether the call that runs is one that the glue would remember."""
+        return self.lib is not None and bool(self.lib.opwright_torch_asked(self.handle))
+
+    def tell(
+        self,
+        operation: Any,
+        inputs: Sequence[Any],
+        attributes: Sequence[Any],
+        outputs: Sequence[Array | None],
+        places: Sequence[int | None],
+    ) -> None:
+        """Say how a call was computed, of arrays as its kernel took them. `places` are among the operator's arguments.
+
+        Nothing is said of a call that copies an input or runs several kernels: it stays Python's.
+        """
+        told = _of_steps if hasattr(operation, "outputs") else _of_one
+        found = told(operation, inputs, tuple(attributes), outputs, places)
+        if found is None:
+            return
+        plan, words = found
+        with self.starting:
+            while (number := self.lib.opwright_torch_dead(self.handle)) >= 0:
+                self.kept.pop(number, None)
+            number = next(self.numbers)
+            self.kept[number] = plan
+        poison = -1 if _scratch.POISON is None else _scratch.POISON
+        self.lib.opwright_torch_tell(self.handle, self.ffi.new("int64_t[]", words), len(words), number, poison)
+
+
+Told = tuple[Any, list[int]]
+Argument = tuple[int, int, int]  # kind, value and address, as glue.cpp has them
+
+
+def _fixed(plan: Any, pointer: Any) -> Argument:
+    return _FIXED, int(plan.ffi.cast("intptr_t", pointer)), 0
+
+
+def _words(plan: Any, arguments: list[Argument]) -> list[int]:
+    return [plan.entry(), len(arguments), *[word for argument in arguments for word in argument]]
+
+
+def _of_steps(
+    operation: Any, inputs: Sequence[Any], attributes: tuple[Any, ...], outputs: Any, places: Sequence[int | None]
+) -> Told | None:
+    given = operation.arrays(inputs)
+    arrays = {info.name: value for info, value in zip(operation.inputs, given) if value is not None}
+    if operation.joined or not all(map(is_walkable, arrays.values())):
+        return None
+    meant = operation.resolved(given, operation.completed(attributes, [None] * len(operation.outputs)))
+    plan = operation.planned_steps(meant, {**arrays, **operation.written(meant, outputs)})
+    arguments: list[Argument] = []
+    for value, absent, place in zip(given, plan.absent, places):
+        if value is None:
+            arguments.append(_fixed(plan, absent))
+        elif place is None:
+            return None
+        else:
+            arguments.append((_INPUT, place, value.ctypes.data))
+    arguments += [_fixed(plan, one) for one in plan.lists]
+    for (_, _, shape, dtype), made in zip(plan.outputs, outputs):
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        arguments.append((_EXTRA, size, 0) if made is None else (_OUTPUT, size, made.ctypes.data))
+    team, size = plan.workers(thread_count(plan, None))
+    arguments += [_fixed(plan, plan.sizes), (_FIXED, 0, 0), (_FIXED, plan.phases, 0), _fixed(plan, team)]
+    arguments.append((_EXTRA, size, 0) if size else (_FIXED, 0, 0))
+    return plan, _words(plan, arguments)
+
+
+def _of_one(
+    operation: Operation, inputs: Sequence[Any], attributes: tuple[Any, ...], outputs: Any, places: Sequence[int | None]
+) -> Told | None:
+    given, plan = operation.prepared(inputs, attributes)
+    workers = thread_count(plan, None)
+    if plan.scratch is None and workers > 1:  # whose parts Python's threads compute
+        return None
+    arguments: list[Argument] = []
+    for position, _ in plan.inputs:
+        value, place = given[position], places[position]
+        if value is None:
+            arguments.append((_FIXED, 0, 0))
+        elif place is None or not is_ready(value):
+            return None
+        else:
+            arguments.append((_INPUT, place, value.ctypes.data))
+    (made,) = outputs
+    arguments += [(_OUTPUT, made.nbytes, made.ctypes.data), _fixed(plan, plan.sizes)]
+    if plan.scratch is None:
+        arguments += [(_FIXED, 0, 0), (_FIXED, 1, 0)]
+    else:
+        team, size = plan.workers(workers)
+        arguments += [_fixed(plan, team), (_EXTRA, size, 0)]
+    return plan, _words(plan, arguments)
+
+
+GLUE = Glue()

@@ -1,0 +1,561 @@
+// Calls of operators like one before, from the dispatcher's stack to the kernel without Python.
+//
+// In: operators that Python has registered, and of a call what Python found out: which kernels it runs, and what each of
+// their arguments is. Out: kernels at the places of the CPU and of autograd. A call that differs in nothing but the contents
+// of its tensors gets memory for its results and runs the same kernels; every other one is Python's. This is PyTorch's C++
+// interface: its stable one has neither the key set of a call, nor a way to hand a call on below autograd, nor a question
+// whether a tensor requires grad.
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+namespace {
+
+constexpr size_t MAX_WORDS = 256;     // of the key of a call; a longer one is not remembered
+constexpr size_t MAX_KNOWN = 1024;    // calls of an operator that are remembered; then all of them are forgotten
+constexpr size_t MAX_ARGUMENTS = 24;  // of a kernel
+constexpr size_t ALIGNMENT = 64;
+constexpr int64_t KEPT = int64_t{64} << 20;  // bytes of memory between calls that a thread keeps at the most
+
+using Stack = torch::jit::Stack;
+using Kernel = c10::SafeKernelFunction;
+
+// What an argument of a kernel is: a number or an address, the memory of a tensor of the call, that of a result, or of
+// something that is computed and not returned.
+enum class Kind : int64_t { FIXED = 0, INPUT = 1, OUTPUT = 2, EXTRA = 3 };
+
+struct Argument {
+    Kind kind;
+    int64_t value;
+};
+
+struct Call {
+    void *kernel;
+    std::vector<Argument> arguments;
+};
+
+struct Result {
+    c10::ScalarType dtype = c10::ScalarType::Undefined;  // of a result that the call does not have
+    std::vector<int64_t> sizes = {}, strides = {};
+};
+
+// Numbers of what Python need not keep any more.
+struct Dead {
+    std::vector<int64_t> numbers;
+    Dead *next;
+};
+
+struct Operator;
+
+// The operators of one package.
+struct Glue {
+    std::vector<std::unique_ptr<Operator>> operators;
+    std::mutex lock;
+    std::atomic<bool> paused{false};
+    int64_t epoch = 0;  // counts how often all calls were forgotten
+    std::atomic<Dead *> dead{nullptr};
+    std::vector<int64_t> left;  // of these, which only Python's own lock guards
+    Glue *next = nullptr;
+};
+std::atomic<Glue *> glues{nullptr};
+
+template <typename Function>
+void for_each_glue(Function function) {
+    for (Glue *glue = glues; glue; glue = glue->next) function(glue);
+}
+
+// What is known of a call. Without calls of kernels it is one that is left to Python.
+struct Known {
+    explicit Known(Glue *owner) : glue(owner) {}
+    Known(const Known &) = delete;
+    Known &operator=(const Known &) = delete;
+    ~Known() {
+        if (kept.empty()) return;
+        Dead *last = new Dead{std::move(kept), glue->dead};
+        while (!glue->dead.compare_exchange_weak(last->next, last)) {
+        }
+    }
+    Glue *glue;
+    std::vector<int64_t> key;
+    std::vector<Call> calls;
+    std::vector<Result> results;
+    std::vector<int64_t> kept;  // numbers of what Python keeps for it
+    int64_t bytes = 0;          // of memory between steps, and of what is not returned
+    int poison = -1;
+};
+
+class Key {
+public:
+    void add(int64_t word) {
+        if (count_ < MAX_WORDS) words_[count_] = word;
+        ++count_;
+    }
+    void add(const void *data, size_t bytes) {
+        add(static_cast<int64_t>(bytes));
+        const char *at = static_cast<const char *>(data);
+        for (size_t done = 0; done < bytes; done += sizeof(int64_t)) {
+            int64_t word = 0;
+            std::memcpy(&word, at + done, std::min(bytes - done, sizeof word));
+            add(word);
+        }
+    }
+    void add(c10::IntArrayRef numbers) {
+        for (int64_t number : numbers) add(number);
+    }
+    bool fits() const { return count_ <= MAX_WORDS; }
+    uint64_t hash() const {
+        uint64_t hash = count_;
+        for (size_t n = 0; n < count_; ++n) {
+            hash = (hash ^ static_cast<uint64_t>(words_[n])) * 0x9E3779B97F4A7C15u;
+            hash ^= hash >> 32;
+        }
+        return hash;
+    }
+    bool is(const std::vector<int64_t> &other) const {
+        return other.size() == count_ && std::memcmp(other.data(), words_, count_ * sizeof *words_) == 0;
+    }
+    std::vector<int64_t> words() const { return {words_, words_ + count_}; }
+
+private:
+    int64_t words_[MAX_WORDS];
+    size_t count_ = 0;
+};
+
+const c10::DispatchKeySet PLAIN =
+    c10::DispatchKeySet(c10::DispatchKey::CPU) | c10::getAutogradRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
+    c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
+    c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
+
+// Whether a tensor is nothing but dense memory of the CPU that is there.
+bool is_plain(const at::TensorBase &tensor) {
+    const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+    const uint64_t keys = impl->key_set().raw_repr();
+    return impl->key_set().has(c10::DispatchKey::CPU) && (keys & ~PLAIN.raw_repr()) == 0 && impl->has_storage() &&
+           !impl->has_symbolic_sizes_strides() && impl->numel() > 0 && impl->storage().nbytes() > 0;
+}
+
+bool describe_list(const c10::IValue &value, Key &key) {
+    const auto entries = value.toListRef();
+    key.add(static_cast<int64_t>(entries.size()));
+    for (const c10::IValue &entry : entries) {
+        if (entry.isInt()) {
+            key.add(entry.toInt());
+        } else if (entry.isDouble()) {
+            const double number = entry.toDouble();
+            key.add(&number, sizeof number);
+        } else if (entry.isBool()) {
+            key.add(entry.toBool());
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Adds to a key all that an argument is but the contents of a tensor; false where it is of a kind that is left to Python.
+bool describe(const c10::IValue &value, Key &key) {
+    if (value.isTensor()) {
+        const at::Tensor &tensor = value.toTensor();
+        if (!tensor.defined() || !is_plain(tensor)) return false;
+        key.add(1 + 16 * (static_cast<int64_t>(tensor.scalar_type()) + 256 * tensor.dim()));
+        key.add(tensor.sizes());
+        key.add(tensor.strides());
+    } else if (value.isNone()) {
+        key.add(2);
+    } else if (value.isInt()) {
+        key.add(3), key.add(value.toInt());
+    } else if (value.isBool()) {
+        key.add(4 + 16 * int64_t{value.toBool()});
+    } else if (value.isDouble()) {
+        const double number = value.toDouble();
+        key.add(5), key.add(&number, sizeof number);
+    } else if (value.isString()) {
+        const std::string_view text = value.toStringView();
+        key.add(6), key.add(text.data(), text.size());
+    } else if (value.isIntList() || value.isDoubleList() || value.isBoolList() || value.isSymIntList()) {
+        key.add(7 + 16 * (value.isDoubleList() ? 1 : value.isBoolList() ? 2 : 0));
+        return describe_list(value, key);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+struct Memory {  // of a thread, kept from call to call
+    char *data = nullptr;
+    int64_t bytes = 0;
+    ~Memory() { std::free(data); }
+    char *reserve(int64_t wanted) {
+        if (wanted <= bytes) return data;
+        std::free(data);
+        bytes = 0;
+        const size_t rounded = (static_cast<size_t>(wanted) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        data = static_cast<char *>(std::aligned_alloc(ALIGNMENT, rounded));
+        bytes = data ? static_cast<int64_t>(rounded) : 0;
+        return data;
+    }
+    void trim() {
+        if (bytes > KEPT) std::free(std::exchange(data, nullptr)), bytes = 0;
+    }
+};
+thread_local Memory memory;
+
+template <size_t... N>
+void call(void *kernel, const uintptr_t *arguments, std::index_sequence<N...>) {
+    reinterpret_cast<void (*)(decltype(static_cast<void>(N), uintptr_t{})...)>(kernel)(arguments[N]...);
+}
+
+template <size_t COUNT>
+void call_with(void *kernel, const uintptr_t *arguments) {
+    call(kernel, arguments, std::make_index_sequence<COUNT>());
+}
+
+template <size_t... N>
+void call_any(void *kernel, const uintptr_t *arguments, size_t count, std::index_sequence<N...>) {
+    // Pointers and numbers of 64 bits are passed alike, so the number of arguments is all that matters.
+    using Caller = void (*)(void *, const uintptr_t *);
+    static constexpr Caller CALLERS[] = {call_with<N>...};
+    CALLERS[count](kernel, arguments);
+}
+
+uintptr_t address(const void *data) { return reinterpret_cast<uintptr_t>(data); }
+
+uintptr_t address(const c10::IValue &value) { return address(value.toTensor().const_data_ptr()); }
+
+// Runs a known call: false, with nothing done, where memory cannot be had.
+bool run(const Known &known, Stack *stack, size_t count) {
+    const size_t first = stack->size() - count;
+    std::vector<at::Tensor> results;
+    results.reserve(known.results.size());
+    char *room = nullptr;
+    try {
+        for (const Result &result : known.results) {
+            results.emplace_back();
+            if (result.dtype != c10::ScalarType::Undefined) {
+                results.back() = at::detail::empty_strided_cpu(result.sizes, result.strides, result.dtype);
+            }
+        }
+    } catch (const c10::Error &) {
+        return false;
+    }
+    if (known.bytes && !(room = memory.reserve(known.bytes))) return false;
+    for (const Call &one : known.calls) {
+        uintptr_t arguments[MAX_ARGUMENTS];
+        size_t n = 0;
+        if (known.bytes && known.poison >= 0) std::memset(room, known.poison, static_cast<size_t>(known.bytes));
+        for (const Argument &argument : one.arguments) {
+            switch (argument.kind) {
+            case Kind::FIXED: arguments[n++] = static_cast<uintptr_t>(argument.value); break;
+            case Kind::INPUT: arguments[n++] = address((*stack)[first + static_cast<size_t>(argument.value)]); break;
+            case Kind::OUTPUT: {
+                at::Tensor &result = results[static_cast<size_t>(argument.value)];
+                arguments[n++] = address(result.numel() ? result.mutable_data_ptr() : nullptr);
+                break;
+            }
+            case Kind::EXTRA: arguments[n++] = address(room + argument.value); break;
+            }
+        }
+        call_any(one.kernel, arguments, n, std::make_index_sequence<MAX_ARGUMENTS + 1>());
+    }
+    memory.trim();
+    torch::jit::drop(*stack, count);
+    for (at::Tensor &result : results) stack->emplace_back(std::move(result));
+    return true;
+}
+
+// A call that Python is asked about: where its tensors are, and what Python says.
+struct Asked {
+    const Glue *glue;
+    std::vector<uintptr_t> inputs;
+    std::vector<int64_t> answer = {}, kept = {};
+    int poison = -1;
+};
+thread_local Asked *asked = nullptr;
+
+struct Operator {
+    Operator(Glue *owner, const c10::OperatorHandle &handle) : glue(owner), count(handle.schema().arguments().size()) {}
+    Glue *glue;
+    size_t count;                          // of arguments
+    std::shared_ptr<Kernel> on_cpu;        // Python's; another one whenever the operator's place is taken
+    std::shared_ptr<Kernel> autograd;      // never another one
+    std::unordered_map<uint64_t, std::shared_ptr<const Known>> known;  // by the hash of their keys
+    std::atomic<int64_t> hits{0};
+    std::vector<std::unique_ptr<torch::Library>> registered;
+
+    void compute(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
+    void hand_on(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
+    std::shared_ptr<Known> ask(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
+};
+
+// What Python said of a call, as it may be done again; false where it cannot be.
+bool understand(Known &known, const Asked &told, const Stack &stack, size_t count) {
+    const int64_t *at = told.answer.data(), *end = at + told.answer.size();
+    std::vector<const at::Tensor *> results;
+    std::vector<bool> written;
+    for (size_t n = stack.size() - count; n < stack.size(); ++n) {
+        if (stack[n].isNone() || (stack[n].isTensor() && !stack[n].toTensor().defined())) {
+            results.push_back(nullptr);
+            written.push_back(true);
+            known.results.emplace_back();
+            continue;
+        }
+        if (!stack[n].isTensor() || !stack[n].toTensor().has_storage()) return false;
+        const at::Tensor &result = stack[n].toTensor();
+        results.push_back(&result);
+        written.push_back(result.numel() == 0);
+        known.results.push_back({result.scalar_type(), result.sizes().vec(), result.strides().vec()});
+    }
+    while (at < end) {
+        Call one{reinterpret_cast<void *>(static_cast<uintptr_t>(at[0])), {}};
+        const int64_t number = at[1];
+        if (number > static_cast<int64_t>(MAX_ARGUMENTS)) return false;
+        at += 2;
+        for (int64_t n = 0; n < number; ++n, at += 3) {
+            Argument argument{static_cast<Kind>(at[0]), at[1]};
+            const uintptr_t place = static_cast<uintptr_t>(at[2]);
+            if (argument.kind == Kind::INPUT && told.inputs[static_cast<size_t>(at[1])] != place) return false;
+            if (argument.kind == Kind::OUTPUT) {
+                size_t found = 0;
+                while (found < results.size() && (written[found] || address(results[found]->const_data_ptr()) != place)) ++found;
+                if (found < results.size()) {
+                    written[found] = true;
+                    argument.value = static_cast<int64_t>(found);
+                } else {
+                    argument.kind = Kind::EXTRA;
+                }
+            }
+            if (argument.kind == Kind::EXTRA) {
+                argument.value = known.bytes;
+                known.bytes += (at[1] + int64_t{ALIGNMENT} - 1) / int64_t{ALIGNMENT} * int64_t{ALIGNMENT};
+            }
+            one.arguments.push_back(argument);
+        }
+        known.calls.push_back(std::move(one));
+    }
+    if (std::find(written.begin(), written.end(), false) != written.end()) return false;
+    known.kept = told.kept;
+    known.poison = told.poison;
+    return true;
+}
+
+void Operator::hand_on(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
+    std::shared_ptr<Kernel> kernel;
+    {
+        const std::lock_guard<std::mutex> guard(glue->lock);
+        kernel = on_cpu;
+    }
+    kernel->callBoxed(handle, keys, stack);
+}
+
+// Has Python compute a call, and gives what it said of it.
+std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
+    Asked own{glue, {}, {}};
+    for (size_t n = stack->size() - count; n < stack->size(); ++n) {
+        own.inputs.push_back((*stack)[n].isTensor() ? address((*stack)[n]) : 0);
+    }
+    struct Asking {
+        Asked *outer;
+        explicit Asking(Asked *inner) : outer(std::exchange(asked, inner)) {}
+        ~Asking() { asked = outer; }
+    } asking(&own);
+    const size_t below = stack->size() - count;
+    hand_on(handle, keys, stack);
+    auto found = std::make_shared<Known>(glue);
+    if (own.answer.empty() || !understand(*found, own, *stack, stack->size() - below)) {
+        found = std::make_shared<Known>(glue);
+        found->kept = own.kept;
+    }
+    return found;
+}
+
+void Operator::compute(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
+    Key key;
+    bool usual = !glue->paused.load(std::memory_order_relaxed);
+    for (size_t n = stack->size() - count; usual && n < stack->size(); ++n) usual = describe((*stack)[n], key);
+    if (!usual || !key.fits()) return hand_on(handle, keys, stack);
+    const uint64_t hash = key.hash();
+    std::shared_ptr<const Known> found;
+    int64_t epoch = 0;
+    {
+        const std::lock_guard<std::mutex> guard(glue->lock);
+        const auto at = known.find(hash);
+        if (at != known.end()) found = at->second;
+        epoch = glue->epoch;
+    }
+    if (!found) {
+        const std::shared_ptr<Known> made = ask(handle, keys, stack);
+        made->key = key.words();
+        const std::lock_guard<std::mutex> guard(glue->lock);
+        if (known.size() >= MAX_KNOWN) known.clear();
+        if (epoch == glue->epoch) known.emplace(hash, made);
+        return;
+    }
+    if (!found->calls.empty() && key.is(found->key) && run(*found, stack, count)) {
+        hits.fetch_add(1, std::memory_order_relaxed);
+        return;
+    }
+    hand_on(handle, keys, stack);
+}
+
+struct OnCpu final : c10::OperatorKernel {
+    explicit OnCpu(Operator *own) : own(own) {}
+    void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
+        own->compute(handle, keys, stack);
+    }
+    Operator *own;
+};
+
+bool asks_for_gradients(const at::TensorBase &tensor, bool recording) {
+    return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta() &&
+           ((recording && tensor.requires_grad()) || tensor._fw_grad(0).defined());
+}
+
+// At the place of autograd: straight on where nothing asks for it and nothing but the CPU comes after it.
+struct AtAutograd final : c10::OperatorKernel {
+    explicit AtAutograd(Operator *own) : own(own) {}
+    void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
+        const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
+        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU || is_asked_for(*stack)) {
+            own->autograd->callBoxed(handle, keys, stack);
+        } else {
+            own->compute(handle, below, stack);
+        }
+    }
+    bool is_asked_for(const Stack &stack) const {
+        const bool recording = c10::GradMode::is_enabled();
+        for (size_t n = stack.size() - own->count; n < stack.size(); ++n) {
+            if (stack[n].isTensor()) {
+                if (asks_for_gradients(stack[n].toTensor(), recording)) return true;
+            } else if (stack[n].isList()) {
+                for (const c10::IValue &entry : stack[n].toListRef()) {
+                    if (entry.isTensor() && asks_for_gradients(entry.toTensor(), recording)) return true;
+                }
+            }
+        }
+        return false;
+    }
+    Operator *own;
+};
+
+// PyTorch warns of every kernel that takes the place of another, as these are meant to.
+struct Silent final : c10::WarningHandler {
+    void process(const c10::Warning &) override {}
+};
+
+void put(Operator &own, const std::string &space, const char *name, c10::DispatchKey key, c10::BoxedKernel kernel) {
+    Silent silent;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+    own.registered.push_back(
+        std::make_unique<torch::Library>(torch::Library::IMPL, space, key, __FILE__, static_cast<uint32_t>(__LINE__)));
+    own.registered.back()->impl(name, torch::CppFunction::makeFromBoxedKernel(std::move(kernel)));
+}
+
+}  // namespace
+
+#define PUBLIC extern "C" __attribute__((visibility("default")))
+
+PUBLIC void *opwright_torch_new(void) {
+    static const int forking = pthread_atfork(
+        [] { for_each_glue([](Glue *glue) { glue->lock.lock(); }); },
+        [] { for_each_glue([](Glue *glue) { glue->lock.unlock(); }); },
+        [] { for_each_glue([](Glue *glue) { glue->lock.unlock(); }); });
+    (void)forking;
+    Glue *made = new Glue;
+    made->next = glues;
+    while (!glues.compare_exchange_weak(made->next, made)) {
+    }
+    return made;
+}
+
+// Takes the places of the kernels of an operator, which must be Python's. `known` is what an earlier call gave for it, or
+// NULL. NULL where that cannot be done.
+PUBLIC void *opwright_torch_add(
+    void *glue, void *known, const char *space, const char *name, const char *overload, int autograd) {
+    try {
+        const std::string full = std::string(space) + "::" + name;
+        const std::string own_name = std::string(name) + (*overload ? std::string(".") + overload : "");
+        const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(full.c_str(), overload);
+        Glue *owner = static_cast<Glue *>(glue);
+        Operator *own = static_cast<Operator *>(known);
+        auto kernel = [&](c10::DispatchKey key) { return std::make_shared<Kernel>(handle.getComputedKernelForDispatchKey(key)); };
+        {
+            auto on_cpu = kernel(c10::DispatchKey::CPU);
+            auto at_autograd = autograd ? kernel(c10::DispatchKey::AutogradCPU) : nullptr;
+            const std::lock_guard<std::mutex> guard(owner->lock);
+            if (!own) {
+                owner->operators.push_back(std::make_unique<Operator>(owner, handle));
+                own = owner->operators.back().get();
+            }
+            own->on_cpu = std::move(on_cpu);
+            own->autograd = std::move(at_autograd);
+        }
+        put(*own, space, own_name.c_str(), c10::DispatchKey::CPU,
+            c10::BoxedKernel::makeFromFunctor(std::make_unique<OnCpu>(own)));
+        if (autograd) {
+            put(*own, space, own_name.c_str(), c10::DispatchKey::AutogradCPU,
+                c10::BoxedKernel::makeFromFunctor(std::make_unique<AtAutograd>(own)));
+        }
+        return own;
+    } catch (const std::exception &) {
+        return nullptr;
+    }
+}
+
+// Gives the places back; the operator stays, for calls that still run.
+PUBLIC void opwright_torch_remove(void *known) { static_cast<Operator *>(known)->registered.clear(); }
+
+PUBLIC int64_t opwright_torch_hits(void *known) { return static_cast<Operator *>(known)->hits.exchange(0); }
+
+// Whether the calling thread is within a call that Python is asked about.
+PUBLIC int opwright_torch_asked(void *glue) { return asked && asked->glue == glue; }
+
+// What Python says of a call: of each kernel its address and the number of its arguments, and of each argument its kind,
+// its value (of memory that is not the call's, its bytes) and its address. `number` is that of what Python keeps for it.
+PUBLIC void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison) {
+    if (asked && asked->glue == glue) {
+        asked->answer.insert(asked->answer.end(), words, words + count);
+        asked->kept.push_back(number);
+        asked->poison = poison;
+    }
+}
+
+// The numbers of what Python need not keep any more, one after the other, and at the end -1.
+PUBLIC int64_t opwright_torch_dead(void *glue) {
+    Glue *own = static_cast<Glue *>(glue);
+    if (own->left.empty()) {
+        for (Dead *one = own->dead.exchange(nullptr); one;) {
+            own->left.insert(own->left.end(), one->numbers.begin(), one->numbers.end());
+            delete std::exchange(one, one->next);
+        }
+    }
+    if (own->left.empty()) return -1;
+    const int64_t number = own->left.back();
+    own->left.pop_back();
+    return number;
+}
+
+// Forgets all calls. While it is paused, every call is Python's.
+PUBLIC void opwright_torch_forget(void *glue, int paused) {
+    Glue *own = static_cast<Glue *>(glue);
+    const std::lock_guard<std::mutex> guard(own->lock);
+    own->paused = paused != 0;
+    ++own->epoch;
+    for (const auto &one : own->operators) one->known.clear();
+}

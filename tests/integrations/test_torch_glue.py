@@ -1,0 +1,173 @@
+"""Compiled glue: calls that it knows are still the operator's in every other respect, and without it Python serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import opwright_kernels as ok
+import pytest
+from support.spec_packages import quick_compiler
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from opwright_kernels.torch._glue import GLUE  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+PROGRAM = """
+import torch, opwright_kernels.torch
+src = torch.arange(-3.0, 3.0)
+for _ in range(3):
+    assert torch.equal(torch.ops.opwright.relu(src), src.relu())
+print(opwright_kernels.torch.report().glue)
+"""
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """An operator, and a tensor with which calls of it are known."""
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        if not GLUE.start():
+            pytest.skip(f"no compiled glue: {GLUE.state}")
+        src = torch.randn(4, 8)
+        yield warm(src), src
+
+
+def warm(src: Any) -> Any:
+    operator = torch.ops.opwright.tanh
+    for _ in range(3):
+        operator(src)
+    GLUE.hits("opwright", "tanh")
+    operator(src)
+    assert GLUE.hits("opwright", "tanh") == 1
+    return operator
+
+
+def test_a_known_call_still_records_its_gradient(known: Any) -> None:
+    operator, src = known
+    asked = src.clone().requires_grad_()
+    operator(asked).sum().backward()
+    assert torch.allclose(asked.grad, 1 - src.tanh() ** 2, atol=1e-6)
+    with torch.no_grad():
+        assert not operator(asked).requires_grad
+    with torch.inference_mode():
+        assert torch.equal(operator(src.clone()), operator(src))
+
+
+def test_a_known_call_is_seen_by_modes_and_by_tensors_without_data(known: Any) -> None:
+    operator, src = known
+    seen = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        operator(src)
+    assert seen == ["opwright.tanh.default"]
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert operator(mode.from_tensor(src)).shape == src.shape
+    assert operator(src.to("meta")).device.type == "meta"
+    functional = torch.func.functionalize(lambda one: operator(one.clone()))
+    assert torch.equal(functional(src), operator(src))
+
+
+def test_a_known_call_refuses_what_every_call_refuses(known: Any) -> None:
+    operator, src = known
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(src, src)
+        with pytest.raises(ok.SpecError, match="src-tangent"):
+            operator(dual)
+    freed = src.clone()
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(ok.SpecError, match="src-memory"):
+        operator(freed)
+    with pytest.raises(ok.SpecError, match="src-transform"):
+        torch.func.grad(lambda one: operator(one).sum())(src)
+    with pytest.raises(ok.SpecError, match="src-device"):
+        operator(src.to_sparse())
+
+
+def test_a_known_call_reads_the_tensor_and_not_its_memory(known: Any) -> None:
+    operator, src = known
+    negative = torch.complex(src, src).conj().imag  # a view whose sign is still to be turned
+    assert negative.is_neg()
+    assert torch.allclose(operator(negative), (-src).tanh(), atol=1e-6)
+    strided = torch.randn(8, 4).t()
+    for _ in range(3):
+        assert torch.allclose(operator(strided), strided.tanh(), atol=1e-6)
+    shifted = torch.cat([torch.zeros(1), src.flatten()])[1:].view(4, 8)
+    assert torch.equal(operator(shifted), operator(src))
+
+
+def test_calls_are_known_anew_after_a_setting_has_changed(known: Any) -> None:
+    operator, src = known
+    warm(src)
+    ok.set_num_threads(ok.get_num_threads())
+    operator(src)
+    assert GLUE.hits("opwright", "tanh") == 0
+    warm(src)
+    ok.set_specialize(True)
+    try:
+        operator(src)
+        operator(src)
+        assert GLUE.hits("opwright", "tanh") == 0
+    finally:
+        ok.set_specialize(False)
+    warm(src)
+
+
+def test_threads_may_call_while_others_forget(known: Any) -> None:
+    operator, _ = known
+    failed, stop = [], threading.Event()
+
+    def work(number: int) -> None:
+        sources = [torch.full((number + 1, n), 0.5) for n in range(1, 20)]
+        while not stop.is_set():
+            for src in sources:
+                if not torch.allclose(operator(src), src.tanh(), atol=1e-6):
+                    failed.append(src.shape)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        ok._operation.forget()
+        stop.wait(0.01)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_what_python_keeps_for_forgotten_calls_is_freed(known: Any) -> None:
+    operator, src = known
+    for n in range(1, 60):
+        operator(torch.ones(n))
+    kept = len(GLUE.kept)
+    ok._operation.forget()
+    warm(src)
+    assert len(GLUE.kept) < min(kept, 10)
+
+
+def run(**environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_python_serves_where_nothing_compiles_glue_and_the_report_says_so(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        script = tmp_path / "quick-cc"
+        script.write_text(
+            script.read_text().replace("\n", '\ncase "$*" in *glue.cpp*) echo no C++ here; exit 1;; esac\n', 1)
+        )
+        assert "no C++ here" in run(OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
+        assert run(OPWRIGHT_TORCH_GLUE="0") == "Python, as OPWRIGHT_TORCH_GLUE=0 says"
