@@ -198,10 +198,10 @@ def _cells(facts: Facts, option: SplitOption, start: int, stop: int, made: Part)
             spot = option.spot(facts, tensor, axis)
             if spot is None:
                 continue
-            extent = _extent(facts, tensor, spot)
-            if extent == 1 and option.total != 1:  # stretched
+            cells = extent(facts, tensor, spot)
+            if cells == 1 and option.total != 1:  # stretched
                 continue
-            each = extent // option.total if option.total else 1
+            each = cells // option.total if option.total else 1
             ranges = (start * each, stop * each)
             if tensor in facts.outputs:
                 _gives(facts, made, tensor, spot, ranges, ranges)
@@ -209,7 +209,7 @@ def _cells(facts: Facts, option: SplitOption, start: int, stop: int, made: Part)
                 made.inputs.setdefault(tensor, {})[spot] = ranges
 
 
-def _extent(facts: Facts, tensor: str, spot: int) -> int:
+def extent(facts: Facts, tensor: str, spot: int) -> int:
     shape = facts.shapes[tensor]
     return int(shape[0][spot] if shape and isinstance(shape[0], (list, tuple)) else shape[spot])
 
