@@ -8,8 +8,8 @@ knows an operation, moves data or calls a kernel.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,12 +45,14 @@ class Split:
     size: str
     axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     joins: Mapping[str, str] = field(default_factory=dict)
+    stretched: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     once: Sequence[str] = ()
     when: Mapping[str, int] = field(default_factory=dict)
     arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[int] = ()
+    stretched_rows: Sequence[int] = ()
     window: Window | None = None
     why: str = ""
 
@@ -147,10 +149,30 @@ def options(table: Sequence[Split], facts: Facts) -> list[SplitOption]:
         sizes = facts.values[split.size]
         sizes = sizes if isinstance(sizes, tuple) else (sizes,)
         counted = "count" in split.attributes.values()  # one group leaves its channels to other letters
-        found += [
+        made = [
             SplitOption(split, axis, len(sizes), size) for axis, size in enumerate(sizes) if size > 1 or not counted
         ]
+        found += [one for option in made for one in _joined(option, facts)]
     return found
+
+
+def _joined(option: SplitOption, facts: Facts) -> Iterator[SplitOption]:
+    """An option with the joins of this call: an output that has one cell for all values is made of shares."""
+    split = option.split
+    shares = {
+        name: join
+        for name, join in split.stretched.items()
+        if name in facts.outputs and option.total != 1 and not _has_cells(option, facts, name)
+    }
+    if not shares:
+        yield option
+    elif not split.stretched_rows or facts.row in split.stretched_rows:
+        yield replace(option, split=replace(split, joins={**split.joins, **shares}))
+
+
+def _has_cells(option: SplitOption, facts: Facts, tensor: str) -> bool:
+    spots = [option.spot(facts, tensor, axis) for axis in option.split.axes.get(tensor, ())]
+    return any(spot is not None and extent(facts, tensor, spot) != 1 for spot in spots)
 
 
 def joins(cut: Sequence[SplitOption], output: str) -> str | None:

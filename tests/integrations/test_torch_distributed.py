@@ -31,7 +31,7 @@ def test_shards_train_and_give_what_one_call_gives_and_move_only_what_the_table_
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
     table = [line for line in ran.stdout.splitlines() if line.startswith("|")]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
-from opwright.load import load, load_texts
+from opwright.load import load_texts, load_with_gradients
 from opwright.oracle import sample
 from opwright.oracle.step_sample import samples
 from opwright.oracle.validate import validate
@@ -23,7 +23,7 @@ from support.random_steps import steps
 from support.specs import FOLDER
 from support.split_calls import facts, in_parts, results, splits
 
-OPS = load(FOLDER, FOLDER.parents[1]).ops
+OPS = load_with_gradients(FOLDER, FOLDER.parents[1]).ops
 
 
 def calls(op: Op, count: int) -> Iterator[tuple[Any, Any]]:

@@ -28,6 +28,8 @@ def sentence(op: Op, split: Split) -> str:
         return f"{_where(op, split)}whole, because {split.why}"
     cut = "; ".join(f"{tensor} along {', '.join(axes)}" for tensor, axes in split.axes.items())
     shared = [f"{name} is {JOINS[join]}" for name, join in split.joins.items() if join in JOINS]
+    alone = f" (dtypes {_rows(op, split.stretched_rows)})" if split.stretched_rows else ""
+    shared += [f"{name} is {JOINS[join]}{alone} if it has one cell for all" for name, join in split.stretched.items()]
     clauses = [f"{_where(op, split)}{split.kind}: cuts {cut}", *shared, *_changes(split)]
     return "; ".join(clauses)
 
@@ -36,10 +38,14 @@ def _where(op: Op, split: Split) -> str:
     conditions = [f"{name} is {value}" for name, value in split.when.items()]
     conditions += [f"{tensor} is arranged as {arrangement}" for tensor, arrangement in split.arrangements.items()]
     if split.rows:
-        rows = [op.dtypes[number] for number in split.rows if number >= 0]
-        names = [" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows]
-        conditions.append("dtypes are " + " or ".join(names) if rows else "sums are stored as they are accumulated")
+        named = _rows(op, split.rows)
+        conditions.append(f"dtypes are {named}" if named else "sums are stored as they are accumulated")
     return f"if {' and '.join(conditions)}, " if conditions else ""
+
+
+def _rows(op: Op, numbers: tuple[int, ...]) -> str:
+    rows = [op.dtypes[number] for number in numbers if number >= 0]
+    return " or ".join(" ".join(f"{tensor} {dtype}" for tensor, dtype in row.items()) for row in rows)
 
 
 def _changes(split: Split) -> list[str]:

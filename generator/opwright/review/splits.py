@@ -52,4 +52,5 @@ def _meaning(split: Split, other: Op) -> tuple[object, ...]:
     """What callers notice, as far as the other side has the same tensors."""
     names = {tensor.name for tensor in other.tensors}
     joins = {name: join for name, join in split.joins.items() if name in names}
-    return split.kind, joins, len(split.rows), names & split.axes.keys(), sorted(split.attributes.values())
+    stretched = {name: join for name, join in split.stretched.items() if name in names}
+    return split.kind, joins, stretched, len(split.rows), names & split.axes.keys(), sorted(split.attributes.values())

@@ -14,6 +14,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ...language.model import Op
 from ...language.types import formulas, symbol_of
 from ..exactness import conjuncts
+from ..parted import stretching
 from ..poly import ONE, Affine, NotPolynomial, Poly, affine
 from .form import Extent, Form, Statement, extent_of
 
@@ -28,6 +29,7 @@ class Cut:
 
     axes: Mapping[str, tuple[str, ...]]
     joins: Mapping[str, str]
+    stretched: Mapping[str, str]
     once: tuple[str, ...]
     sizes: frozenset[str]
     letters: frozenset[str]
@@ -38,6 +40,7 @@ class _State:
     """What is known of the arrays so far: how those that parts have a share of are joined."""
 
     joins: dict[str, str] = field(default_factory=dict)
+    stretched: dict[str, str] = field(default_factory=dict)  # where they have one cell for all values
     written: set[str] = field(default_factory=set)
     once: list[str] = field(default_factory=list)
 
@@ -106,17 +109,24 @@ class _Cells:
         state = _State()
         for statement in self.form.statements:
             self.statement(statement, state)
+        read = {access.tensor for statement in self.form.statements for access in statement.reads}
         axes = {
             name: tuple(axis for axis, extent in arrays if extent in self.extents)
             for name, arrays in self.form.arrays.items()
         }
         joins = {}
         for tensor in self.op.outputs:
-            if axes[tensor.name] and (tensor.name in state.joins or tensor.broadcast_as):
+            if set(axes[tensor.name]) & set(stretching(self.op, tensor)):
+                state.stretched[tensor.name] = "sum"
+            if tensor.name in state.stretched.keys() & (read | state.joins.keys()):
                 raise Forbidden(f"{tensor.name} has the shape of an input that may be stretched")
+            if axes[tensor.name] and tensor.name in state.joins:
+                raise Forbidden(f"{tensor.name} is made of parts and of the whole")
             joins[tensor.name] = "cells" if axes[tensor.name] else state.joins.get(tensor.name, "same")
         cut_axes = {name: found for name, found in axes.items() if found}
-        return Cut(cut_axes, joins, tuple(dict.fromkeys(state.once)), self.sizes, frozenset(self.letters))
+        return Cut(
+            cut_axes, joins, state.stretched, tuple(dict.fromkeys(state.once)), self.sizes, frozenset(self.letters)
+        )
 
     def declarations(self) -> None:
         """Nothing beside the statements may know the size: values, conditions, attributes."""
@@ -167,7 +177,7 @@ class _Cells:
             raise Forbidden(f"{statement.text} reads it by {names_text(own)} at once")
         letter = next(iter(own), None)
         for access in statement.accesses:
-            self.access(access, letter, statement)
+            self.access(access, letter, statement, state)
         for used in statement.names & self.form.letters.keys() - own:
             if not self.fixed(self.form.letters[used]):
                 raise Forbidden(f"the values of {used} in {statement.text} depend on it")
@@ -189,12 +199,15 @@ class _Cells:
         if join is not None:
             state.joins[name] = join
 
-    def access(self, access: Read, letter: str | None, statement: Statement) -> None:
+    def access(self, access: Read, letter: str | None, statement: Statement, state: _State) -> None:
         for axis, extent, index in self.form.axes(access):
             mentioned = expr.names(index)
             if extent in self.extents:
                 if letter is None or letter not in (self.walked(index), self.composite(extent, index)):
                     if self.last_or(index, letter, extent) and access is not statement.target:
+                        continue
+                    if self.last_or(index, letter, extent) and statement.operator != "set":
+                        state.stretched[access.tensor] = statement.operator
                         continue
                     raise Forbidden(f"{statement.text} reads axis {axis} of {access.tensor} at other places")
             elif mentioned & self.letters:

@@ -43,7 +43,8 @@ class Split:
     `kind` is cells, groups, halo, partial or whole. `size` is the symbol whose values are divided. `axes` says of each
     tensor which axes are cut: by `cells` (each value of the letter has as many cells as any other), by the windows'
     `small` or `big` side, or not at all. `joins` says how each output is made of parts: `cells` side by side, `same`
-    in all, or by `sum`, `product`, `max`, `min`, `mean`. `attributes` change on a part: `count` becomes the number of
+    in all, or by `sum`, `product`, `max`, `min`, `mean`; `stretched`, how those are that have one cell for all of them,
+    in dtypes of `stretched_rows`. `attributes` change on a part: `count` becomes the number of
     values, `cells` is cut as an axis is. `states` are inputs and attributes that state the shape of an output. `once`
     are inputs that the first part alone gets. It holds where attributes have the values of `when`, tensors their
     `arrangements`, and dtypes are one of `rows` (all, if there are none). `why` says what forbids the split.
@@ -54,12 +55,14 @@ class Split:
     size: str
     axes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     joins: Mapping[str, str] = field(default_factory=dict)
+    stretched: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     once: tuple[str, ...] = ()
     when: Mapping[str, int] = field(default_factory=dict)
     arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[int, ...] = ()
+    stretched_rows: tuple[int, ...] = ()
     window: Window | None = None
     why: str = ""
 

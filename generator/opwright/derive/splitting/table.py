@@ -85,11 +85,13 @@ def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split
         size,
         {name: dict.fromkeys(axes, "cells") for name, axes in cut.axes.items() if name in tensors},
         cut.joins,
+        cut.stretched,
         attributes,
         _stated(op, set(cut.axes)),
         cut.once,
         arrangements=form.arrangements,
         rows=_rows(op, cut.joins),
+        stretched_rows=_rows(op, {**cut.joins, **cut.stretched}) if cut.stretched else (),
     )
 
 
