@@ -28,6 +28,7 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -43,7 +44,6 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;

@@ -28,6 +28,7 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -43,7 +44,6 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
@@ -105,6 +105,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t I_d_ = sizes_->I[0];
@@ -114,9 +117,14 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -125,15 +133,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -156,9 +156,6 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                total[c - begin_] = 0.0f;
-            }
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
                 const int64_t n_ = 512;
                 float *restrict total_row_ = total + (c - begin_);
@@ -167,6 +164,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -177,6 +175,12 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -188,8 +192,30 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -200,6 +226,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -210,6 +237,12 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -221,8 +254,30 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -233,6 +288,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -243,6 +299,12 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -254,8 +316,30 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    opwright_bf16 dst_room_[512];
+                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
+                    }
+                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -266,6 +350,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -276,6 +361,12 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -287,34 +378,28 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
                 }
-            }
-            if (exclude_pad_word_ == 1) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
+                if (exclude_pad_word_ == 1) {
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                     opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
-                    const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(total_row_[i_] / same_0_);
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
-            }
-            if (exclude_pad_word_ == 0) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
+                if (exclude_pad_word_ == 0) {
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                     opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
-                    const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(total_row_[i_] / same_0_);
+                        dst_row_[i_] = opwright_to_bf16(tile_[i_] / same_0_);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -355,6 +440,9 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t I_d_ = sizes_->I[0];
@@ -364,9 +452,6 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];

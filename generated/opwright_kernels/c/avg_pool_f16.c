@@ -28,6 +28,7 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -43,7 +44,6 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
@@ -105,6 +105,9 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t I_d_ = sizes_->I[0];
@@ -114,9 +117,14 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -125,14 +133,6 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
@@ -156,9 +156,6 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                total[c - begin_] = 0.0f;
-            }
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
                 const int64_t n_ = 512;
                 float *restrict total_row_ = total + (c - begin_);
@@ -167,6 +164,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -177,6 +175,12 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -188,8 +192,26 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    float wide_[512];
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    float wide_[512];
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -200,6 +222,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -210,6 +233,12 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -221,8 +250,26 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    float wide_[512];
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    float wide_[512];
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -233,6 +280,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -243,6 +291,12 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -254,8 +308,26 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                if (exclude_pad_word_ == 1) {
+                    float wide_[512];
+                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                }
+                if (exclude_pad_word_ == 0) {
+                    float wide_[512];
+                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        wide_[i_] = tile_[i_] / same_0_;
+                    }
+                    opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -266,6 +338,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                     for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                         for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
@@ -276,6 +349,12 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += tile_[i_];
                                 }
@@ -287,30 +366,24 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
                 }
-            }
-            if (exclude_pad_word_ == 1) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
+                if (exclude_pad_word_ == 1) {
                     float wide_[512];
-                    const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = total_row_[i_] / same_0_;
+                        wide_[i_] = tile_[i_] / same_0_;
                     }
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
-            }
-            if (exclude_pad_word_ == 0) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
+                if (exclude_pad_word_ == 0) {
                     float wide_[512];
-                    const float *restrict total_row_ = total + (c - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = total_row_[i_] / same_0_;
+                        wide_[i_] = tile_[i_] / same_0_;
                     }
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
@@ -351,6 +424,9 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t I_d_ = sizes_->I[0];
@@ -360,9 +436,6 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];

@@ -183,10 +183,10 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
-    const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -209,9 +209,6 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < end_; ++c) {
-            total[c - begin_] = 0.0f;
-        }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (c - begin_);
@@ -220,6 +217,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -231,6 +229,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 total_row_[i_] += tile_[i_];
                             }
@@ -242,123 +246,160 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-            const int64_t n_ = 64;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[64];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_bf16 src_room_[512];
-                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-            const int64_t n_ = 32;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_bf16 src_room_[512];
-                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-            const int64_t n_ = end_ - c;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_bf16 src_room_[512];
-                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            const float *restrict total_row_ = total + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_sum__row_[i_] = total_row_[i_] / same_0_;
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_; c < end_; ++c) {
-            spread[c - begin_] = 0.0f;
+        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+            const int64_t n_ = end_ - c;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
         }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
@@ -368,6 +409,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -380,6 +422,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -391,8 +439,15 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -403,6 +458,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -415,6 +471,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -426,8 +488,15 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -438,6 +507,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -450,6 +520,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -461,8 +537,15 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -473,6 +556,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -485,6 +569,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -496,17 +586,15 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
             }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            const float *restrict spread_row_ = spread + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_; c < end_; c += block_) {

@@ -181,10 +181,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
-    const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
@@ -207,9 +207,6 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < end_; ++c) {
-            total[c - begin_] = 0.0f;
-        }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (c - begin_);
@@ -218,6 +215,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -229,6 +227,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 total_row_[i_] += tile_[i_];
                             }
@@ -240,123 +244,160 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-            const int64_t n_ = 64;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[64];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-            const int64_t n_ = 32;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-            const int64_t n_ = end_ - c;
-            float *restrict total_row_ = total + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            const float *restrict total_row_ = total + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_sum__row_[i_] = total_row_[i_] / same_0_;
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_; c < end_; ++c) {
-            spread[c - begin_] = 0.0f;
+        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+            const int64_t n_ = end_ - c;
+            float *restrict total_row_ = total + (c - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
         }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
@@ -366,6 +407,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -378,6 +420,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -389,8 +437,15 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -401,6 +456,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -413,6 +469,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -424,8 +486,15 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -436,6 +505,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -448,6 +518,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -459,8 +535,15 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+            const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -471,6 +554,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -483,6 +567,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -494,17 +584,15 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
             }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            const float *restrict spread_row_ = spread + (c - begin_);
             const float same_0_ = (float)N * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+                batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t c = begin_; c < end_; c += block_) {

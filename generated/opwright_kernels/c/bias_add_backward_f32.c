@@ -79,12 +79,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
-    const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_dst_C == 1 && diff_bias_C == 1 ? 4096 : 512, diff_bias);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : 512, diff_bias);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -92,9 +92,6 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
         const int64_t at_ = task_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < end_; ++c) {
-            diff_bias_sum_[c - begin_] = 0.0f;
-        }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
@@ -103,6 +100,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -114,6 +112,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_bias_sum__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
@@ -125,9 +129,18 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_bias_sum__row_[i_];
+                }
             }
+            float diff_bias_room_[512];
+            float * diff_bias_first_ = diff_bias + c * diff_bias_C;
+            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_row_[i_] = tile_[i_];
+            }
+            opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
@@ -137,6 +150,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -148,6 +162,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_bias_sum__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
@@ -159,9 +179,18 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_bias_sum__row_[i_];
+                }
             }
+            float diff_bias_room_[512];
+            float * diff_bias_first_ = diff_bias + c * diff_bias_C;
+            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_row_[i_] = tile_[i_];
+            }
+            opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
             const int64_t n_ = 32;
@@ -171,6 +200,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -182,6 +212,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_bias_sum__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
@@ -193,9 +229,18 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_bias_sum__row_[i_];
+                }
             }
+            float diff_bias_room_[512];
+            float * diff_bias_first_ = diff_bias + c * diff_bias_C;
+            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_bias_row_[i_] = tile_[i_];
+            }
+            opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
             const int64_t n_ = end_ - c;
@@ -205,6 +250,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -216,6 +262,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_bias_sum__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
@@ -227,18 +279,16 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_bias_sum__row_[i_];
+                }
             }
-        }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
             float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
-            const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = diff_bias_sum__row_[i_];
+                diff_bias_row_[i_] = tile_[i_];
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }

@@ -1218,8 +1218,8 @@ static void group_norm_backward_f32_2_diff_gamma_C_(void *context_, int64_t part
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
-    const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
+    const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 512, diff_gamma);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
@@ -1252,8 +1252,8 @@ static void group_norm_backward_f32_3_diff_beta_C_(void *context_, int64_t part_
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 512, diff_beta);
     const int64_t blocks_ = opwright_ceil_div(C, block_);

@@ -181,23 +181,23 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t G = sizes_->G;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
-    const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
-    const int64_t mean_absent_ = sizes_->mean_absent_;
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
-    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
@@ -208,9 +208,6 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         const int64_t n = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
-        for (int64_t g = begin_; g < end_; ++g) {
-            total[g - begin_] = 0.0f;
-        }
         for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (g - begin_);
@@ -219,6 +216,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -230,6 +228,12 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 total_row_[i_] += tile_[i_];
                             }
@@ -241,123 +245,160 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
-            const int64_t n_ = 64;
-            float *restrict total_row_ = total + (g - begin_);
-            float tile_[64];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t k = 0; k < k_end_0_; ++k) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
-            const int64_t n_ = 32;
-            float *restrict total_row_ = total + (g - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t k = 0; k < k_end_0_; ++k) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
-            const int64_t n_ = end_ - g;
-            float *restrict total_row_ = total + (g - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t k = 0; k < k_end_0_; ++k) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t g = begin_; g < end_; g += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - g);
             float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-            const float *restrict total_row_ = total + (g - begin_);
             const float same_0_ = (float)C / (float)G * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                mean_sum__row_[i_] = total_row_[i_] / same_0_;
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_; g < end_; ++g) {
-            spread[g - begin_] = 0.0f;
+        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
+            const int64_t n_ = end_ - g;
+            float *restrict total_row_ = total + (g - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
         }
         for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
             const int64_t n_ = 512;
@@ -367,6 +408,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -379,6 +421,12 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -390,8 +438,15 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
@@ -402,6 +457,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -414,6 +470,12 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -425,8 +487,15 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
@@ -437,6 +506,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -449,6 +519,12 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -460,8 +536,15 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
+            const float same_0_ = (float)C / (float)G * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
@@ -472,6 +555,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -484,6 +568,12 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 spread_row_[i_] += tile_[i_];
                             }
@@ -495,17 +585,15 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
             }
-        }
-        for (int64_t g = begin_; g < end_; g += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - g);
             float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
-            const float *restrict spread_row_ = spread + (g - begin_);
             const float same_0_ = (float)C / (float)G * (float)X_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t g = begin_; g < end_; g += block_) {

@@ -122,6 +122,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -144,7 +145,6 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];
@@ -337,6 +337,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -359,7 +360,6 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];

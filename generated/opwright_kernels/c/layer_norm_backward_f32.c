@@ -77,6 +77,7 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
@@ -85,7 +86,6 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512, 0);
@@ -1036,11 +1036,11 @@ static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C_step_ = sizes_->diff_gamma_C[sizes_->C_rank - 1];
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
-    const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512, diff_gamma);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);

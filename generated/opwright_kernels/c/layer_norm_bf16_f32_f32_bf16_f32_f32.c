@@ -207,18 +207,18 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
     float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
-    const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
-    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t mean_absent_ = sizes_->mean_absent_;
-    const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t variance_absent_ = sizes_->variance_absent_;
+    const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512, dst);
@@ -234,9 +234,6 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
         const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
-        for (int64_t b = begin_; b < end_; ++b) {
-            total[b - begin_] = 0.0f;
-        }
         for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (b - begin_);
@@ -245,6 +242,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -255,6 +253,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -265,117 +269,154 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
-            const int64_t n_ = 64;
-            float *restrict total_row_ = total + (b - begin_);
-            float tile_[64];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                    }
-                    terms_ += 1;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        terms_ = 0;
-                    }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
-            const int64_t n_ = 32;
-            float *restrict total_row_ = total + (b - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                    }
-                    terms_ += 1;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        terms_ = 0;
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
-            const int64_t n_ = end_ - b;
-            float *restrict total_row_ = total + (b - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                    }
-                    terms_ += 1;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        terms_ = 0;
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
             float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
-            const float *restrict total_row_ = total + (b - begin_);
             const float same_0_ = (float)C_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                mean_sum__row_[i_] = total_row_[i_] / same_0_;
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_; b < end_; ++b) {
-            spread[b - begin_] = 0.0f;
+        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            const int64_t n_ = 64;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[64];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+            const int64_t n_ = 32;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
+        }
+        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+            const int64_t n_ = end_ - b;
+            float *restrict total_row_ = total + (b - begin_);
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = 0.0f;
+            }
+            int64_t terms_ = 0;
+            int64_t begun_ = 0;
+            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                    }
+                    terms_ += 1;
+                    if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        terms_ = 0;
+                    }
+                }
+            }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                mean_sum__row_[i_] = tile_[i_] / same_0_;
+            }
         }
         for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
             const int64_t n_ = 512;
@@ -385,6 +426,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -396,6 +438,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_row_[i_] += tile_[i_];
                         }
@@ -406,8 +454,15 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
@@ -418,6 +473,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -429,6 +485,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_row_[i_] += tile_[i_];
                         }
@@ -439,8 +501,15 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
@@ -451,6 +520,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -462,6 +532,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_row_[i_] += tile_[i_];
                         }
@@ -472,8 +548,15 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
+            }
+            float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
@@ -484,6 +567,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -495,6 +579,12 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_row_[i_] += tile_[i_];
                         }
@@ -505,17 +595,15 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                spread_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += spread_row_[i_];
+                }
             }
-        }
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
             float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
-            const float *restrict spread_row_ = spread + (b - begin_);
             const float same_0_ = (float)C_cells_;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                variance_sum__row_[i_] = spread_row_[i_] / same_0_;
+                variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
         for (int64_t b = begin_; b < end_; b += block_) {

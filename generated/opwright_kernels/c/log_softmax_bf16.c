@@ -136,9 +136,6 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
-            for (int64_t a = begin_; a < end_; ++a) {
-                total[a - begin_] = 0.0f;
-            }
             for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 512 * 512; a += 512) {
                 const int64_t n_ = 512;
                 float *restrict total_row_ = total + (a - begin_);
@@ -147,6 +144,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
@@ -162,6 +160,12 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -171,8 +175,14 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         terms_ = 0;
                     }
                 }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                    shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
@@ -183,6 +193,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
@@ -198,6 +209,12 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -207,8 +224,14 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         terms_ = 0;
                     }
                 }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                    shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
@@ -219,6 +242,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
@@ -234,6 +258,12 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -243,8 +273,14 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         terms_ = 0;
                     }
                 }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                    shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
@@ -255,6 +291,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
+                int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
@@ -270,6 +307,12 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -279,16 +322,14 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         terms_ = 0;
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
                 }
-            }
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
                 float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                const float *restrict total_row_ = total + (a - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    shared_0__row_[i_] = opwright_log_f32(total_row_[i_]);
+                    shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
                 }
             }
             for (int64_t c = 0; c < C; ++c) {

@@ -26,7 +26,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
     opwright_bf16 *const dst = call_->dst;
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -39,9 +41,11 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -52,12 +56,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -80,12 +79,8 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = -INFINITY;
-            }
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
                 const int64_t n_ = 512;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -101,13 +96,16 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
+                    dst_row_[i_] = opwright_to_bf16(tile_[i_]);
                 }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -123,62 +121,61 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                const int64_t n_ = 32;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = -INFINITY;
-                }
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                const int64_t n_ = end_ - c;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = -INFINITY;
-                }
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
-            }
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
                 opwright_bf16 dst_room_[512];
                 opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                 opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                    dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                const int64_t n_ = 32;
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = -INFINITY;
+                }
+                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                            }
+                        }
+                    }
+                }
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                const int64_t n_ = end_ - c;
+                float tile_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = -INFINITY;
+                }
+                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                            }
+                        }
+                    }
+                }
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_row_[i_] = opwright_to_bf16(tile_[i_]);
                 }
                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
@@ -217,6 +214,9 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -229,9 +229,6 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];

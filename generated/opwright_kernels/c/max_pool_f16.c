@@ -27,6 +27,9 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -39,9 +42,11 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -52,11 +57,6 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512, dst);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
@@ -80,12 +80,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = -INFINITY;
-            }
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
                 const int64_t n_ = 512;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -101,13 +97,11 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
+                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
+                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -123,13 +117,11 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
+                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
+                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -145,13 +137,11 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
+                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
+                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
-                float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
@@ -167,14 +157,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-                }
-            }
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
+                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {
@@ -211,6 +195,9 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -223,9 +210,6 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];

@@ -100,12 +100,12 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -114,11 +114,8 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        for (int64_t k = begin_; k < end_; ++k) {
-            dst_sum_[k - begin_] = 0.0f;
-        }
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
             const int64_t n_ = 512;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
@@ -127,6 +124,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -137,6 +135,12 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_sum__row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             dst_sum__row_[i_] += tile_[i_];
                         }
@@ -147,9 +151,18 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += dst_sum__row_[i_];
+                }
             }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
@@ -159,6 +172,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -169,6 +183,12 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_sum__row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             dst_sum__row_[i_] += tile_[i_];
                         }
@@ -179,9 +199,18 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += dst_sum__row_[i_];
+                }
             }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
             const int64_t n_ = 32;
@@ -191,6 +220,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -201,6 +231,12 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_sum__row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             dst_sum__row_[i_] += tile_[i_];
                         }
@@ -211,9 +247,18 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += dst_sum__row_[i_];
+                }
             }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
             const int64_t n_ = end_ - k;
@@ -223,6 +268,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -233,6 +279,12 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_sum__row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             dst_sum__row_[i_] += tile_[i_];
                         }
@@ -243,18 +295,16 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += dst_sum__row_[i_];
+                }
             }
-        }
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
             opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }

@@ -101,9 +101,9 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, 512, dst);
@@ -115,11 +115,8 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        for (int64_t k = begin_; k < end_; ++k) {
-            total[k - begin_] = 0.0f;
-        }
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (k - begin_);
@@ -128,6 +125,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -138,6 +136,12 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -148,9 +152,16 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
             }
+            float wide_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                wide_[i_] = opwright_sqrt_f32(tile_[i_]);
+            }
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
@@ -160,6 +171,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -170,6 +182,12 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -180,9 +198,16 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
             }
+            float wide_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                wide_[i_] = opwright_sqrt_f32(tile_[i_]);
+            }
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
             const int64_t n_ = 32;
@@ -192,6 +217,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -202,6 +228,12 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -212,9 +244,16 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
             }
+            float wide_[512];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                wide_[i_] = opwright_sqrt_f32(tile_[i_]);
+            }
+            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
             const int64_t n_ = end_ - k;
@@ -224,6 +263,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
@@ -234,6 +274,12 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -244,16 +290,14 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
             }
-        }
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
             float wide_[512];
-            const float *restrict total_row_ = total + (k - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = opwright_sqrt_f32(total_row_[i_]);
+                wide_[i_] = opwright_sqrt_f32(tile_[i_]);
             }
             opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }

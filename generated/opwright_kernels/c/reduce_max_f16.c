@@ -100,9 +100,9 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
     float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, 512, dst);
@@ -114,14 +114,10 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        for (int64_t k = begin_; k < end_; ++k) {
-            dst_sum_[k - begin_] = -INFINITY;
-        }
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
             const int64_t n_ = 512;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = -INFINITY;
@@ -136,13 +132,11 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
+            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
+            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = -INFINITY;
@@ -157,13 +151,11 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
+            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
+            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
             const int64_t n_ = 32;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = -INFINITY;
@@ -178,13 +170,11 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
+            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
+            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
             const int64_t n_ = end_ - k;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = -INFINITY;
@@ -199,14 +189,8 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
-        }
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
-            const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
+            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
     }
 }

@@ -97,15 +97,14 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
     opwright_bf16 *const dst = call_->dst;
     const opwright_reduce_min_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 512, dst);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -114,14 +113,10 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        for (int64_t k = begin_; k < end_; ++k) {
-            dst_sum_[k - begin_] = INFINITY;
-        }
+        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
             const int64_t n_ = 512;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[512];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = INFINITY;
@@ -136,13 +131,16 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
             }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = INFINITY;
@@ -157,60 +155,59 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
-        }
-        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
-            const int64_t n_ = 32;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = INFINITY;
-            }
-            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
-        }
-        for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
-            const int64_t n_ = end_ - k;
-            float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = INFINITY;
-            }
-            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_sum__row_[i_] = opwright_min_so_far_f32(dst_sum__row_[i_], tile_[i_]);
-            }
-        }
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
             opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            const float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(dst_sum__row_[i_]);
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
+            const int64_t n_ = 32;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                    }
+                }
+            }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
+        }
+        for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
+            const int64_t n_ = end_ - k;
+            float tile_[32];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                tile_[i_] = INFINITY;
+            }
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                    }
+                }
+            }
+            opwright_bf16 dst_room_[512];
+            opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }

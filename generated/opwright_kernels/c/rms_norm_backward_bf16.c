@@ -852,16 +852,16 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
-    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
-    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 && diff_gamma_C_p0__step_ == 1 ? 4096 : 512, diff_gamma);
+    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : 512, diff_gamma);
     const int64_t blocks_ = opwright_ceil_div(C_p0__inner_, block_);
     const int64_t total_ = C_p0__rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -870,12 +870,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
         const int64_t c_p0__row_ = task_ / blocks_;
         const int64_t begin_ = at_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_p0__inner_);
+        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
         const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
         const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
-        for (int64_t c_p0_ = begin_; c_p0_ < end_; ++c_p0_) {
-            diff_gamma_sum_[c_p0_ - begin_] = 0.0f;
-        }
         for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 512 * 512; c_p0_ += 512) {
             const int64_t n_ = 512;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
@@ -884,6 +881,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                 const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -902,6 +900,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_gamma_sum__row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
@@ -914,9 +918,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_gamma_sum__row_[i_];
+                }
             }
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
+            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
         for (int64_t c_p0_ = begin_ + (end_ - begin_) / 512 * 512; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
             const int64_t n_ = 64;
@@ -926,6 +939,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                 const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -944,6 +958,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_gamma_sum__row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
@@ -956,9 +976,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_gamma_sum__row_[i_];
+                }
             }
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
+            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
         for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) / 32 * 32; c_p0_ += 32) {
             const int64_t n_ = 32;
@@ -968,6 +997,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                 const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -986,6 +1016,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_gamma_sum__row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
@@ -998,9 +1034,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_gamma_sum__row_[i_];
+                }
             }
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
+            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
         for (int64_t c_p0_ = begin_ + (end_ - begin_) / 32 * 32; c_p0_ < end_; c_p0_ += 32) {
             const int64_t n_ = end_ - c_p0_;
@@ -1010,6 +1055,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                 const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -1028,6 +1074,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             }
                             terms_ += 1;
                             if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_gamma_sum__row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
@@ -1040,18 +1092,16 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += diff_gamma_sum__row_[i_];
+                }
             }
-        }
-        for (int64_t c_p0_ = begin_; c_p0_ < end_; c_p0_ += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c_p0_);
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
             opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
-            const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
+                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }

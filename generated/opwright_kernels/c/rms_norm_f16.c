@@ -130,10 +130,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
     float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
-    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
@@ -150,9 +150,6 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        for (int64_t b = begin_; b < end_; ++b) {
-            total[b - begin_] = 0.0f;
-        }
         for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
             const int64_t n_ = 512;
             float *restrict total_row_ = total + (b - begin_);
@@ -161,6 +158,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -171,6 +169,12 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -181,8 +185,16 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
@@ -193,6 +205,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -203,6 +216,12 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -213,8 +232,16 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
@@ -225,6 +252,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -235,6 +263,12 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -245,8 +279,16 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                 }
             }
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
+            }
+            float *restrict shared_0__row_ = shared_0_ + (b - begin_);
+            const float same_0_ = (float)C_cells_;
+            const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
@@ -257,6 +299,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
@@ -267,6 +310,12 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
+                        if (!begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] = 0.0f;
+                            }
+                        }
+                        begun_ = 1;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
@@ -277,18 +326,16 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                total_row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += total_row_[i_];
+                }
             }
-        }
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
             float *restrict shared_0__row_ = shared_0_ + (b - begin_);
-            const float *restrict total_row_ = total + (b - begin_);
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(total_row_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {

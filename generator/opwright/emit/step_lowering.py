@@ -8,6 +8,7 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..derive.lanes import moved
 from ..derive.phases import Phase, Staged, staged
@@ -15,7 +16,7 @@ from ..derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
-from . import nodes, step_fusion, step_tiles, step_wholes
+from . import nodes, step_endings, step_fusion, step_tiles, step_wholes
 from .nodes import (
     ZERO,
     Assign,
@@ -50,6 +51,23 @@ def optional_outputs(op: Op) -> frozenset[str]:
 def absence(output: str) -> str:
     """The member of sizes that says whether a call lacks an output."""
     return f"{output}_absent_"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
+
+    outer: list[Loop]
+    reduced: list[Loop]
+    bounds: Bounds
+    lane: bool
+    laned: bool  # whether lanes are taken together
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has no loop but that of its lanes, all of them."""
+        found = self.bounds
+        return self.laned and not (self.outer or self.reduced or found.low or found.high or found.tests)
 
 
 class Lowering(Tasks):
@@ -99,10 +117,29 @@ class Lowering(Tasks):
         own, lane = self.phase.own, self.lane_name() if self.lanes is not None else ""
         free = [letter for name, letter in self.program.letters.items() if name not in own and letter.kind != "run"]
         loops = {name: letter.name for letter in free for name, _ in self.copies(letter) if name != lane}
-        return step_fusion.fused(self.program, [self.part(part) for part in self.phase.parts], loops)
+        made: list[step_fusion.Made] = []
+        ended: tuple[Part, ...] = ()
+        for part in self.phase.parts:
+            if part not in ended:
+                ended = self.following(part)
+                made.append(self.part(part, ended))
+        return step_fusion.fused(self.program, made, loops)
 
-    def part(self, part: Part) -> step_fusion.Made:
-        begins = self.staged.program.first_writer(part.target.tensor) is part
+    def following(self, part: Part) -> tuple[Part, ...]:
+        """The steps that follow a step within its tiles of lanes."""
+        if self.lanes is None or not self.blocked or self.needed(part):
+            return ()
+        found = step_endings.following(self.phase, part, self.staged.private, self.lanes.name)
+        if not found:
+            return ()
+        formula = part.formulas[0]
+        own, *others = [self.walk(step, formula) for step in (part, *found) for formula in step.formulas]
+        tiled = own.laned and step_tiles.possible(self, part, formula, own.reduced, own.bounds)
+        certain = not own.outer and "" not in own.bounds.tests  # each cell begins in a tile
+        return found if tiled and certain and all(walk.plain for walk in others) else ()
+
+    def part(self, part: Part, following: Sequence[Part]) -> step_fusion.Made:
+        begins = self.staged.program.first_writer(part.target.tensor) is part and not following
         first = self.first(part) if begins else ()
         result: list[Stmt] = []
         for value in dict.fromkeys(formula.value for formula in part.formulas):
@@ -110,7 +147,7 @@ class Lowering(Tasks):
                 continue  # which is what cells begin with
             formulas = [formula for formula in part.formulas if formula.value == value]
             self.leave_rows()
-            found = self.formula(part, formulas[0])
+            found = self.formula(part, formulas[0], following)
             if part.by is not None:
                 test = self.is_word(part.by, [formula.word for formula in formulas])
                 found = (If(test, found, source=part.source),)
@@ -141,28 +178,35 @@ class Lowering(Tasks):
         chosen = [self.is_word(attribute, sorted(words))] if some else []
         return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen]
 
-    def formula(self, part: Part, formula: Formula) -> tuple[Stmt, ...]:
-        """The loops of a step around its cells."""
+    def walk(self, part: Part, formula: Formula) -> Walk:
+        """The loops of a formula, and whether it takes lanes together."""
         used = part.letters_of(formula)
-        lane = self.lanes.name if self.lanes is not None and self.lanes.name in used else ""
+        lane = self.lanes is not None and self.lanes.name in used
         target = expr.names(part.target)
         letters = [name for name in used if name not in self.phase.own]
-        target_loops = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
+        outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
-        order = [loop.name for loop in (*target_loops, *reduced)] + ([self.lane_name()] if lane else [])
+        order = [loop.name for loop in (*outer, *reduced)] + ([self.lane_name()] if lane else [])
         bounds = Guards(self, part, formula).bounds(order)
-        if lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula):
+        laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
+        return Walk(outer, reduced, bounds, lane, laned)
+
+    def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
+        """The loops of a step around its cells."""
+        walk = self.walk(part, formula)
+        target_loops, reduced, bounds, lane = walk.outer, walk.reduced, walk.bounds, walk.lane
+        if walk.laned:
+            assert self.lanes is not None
             row = Row(self, self.values_of(part.target.tensor), part, formula)
-            if lane in target and step_tiles.possible(self, part, formula, reduced, bounds):
-                made = self.looped(
-                    target_loops, bounds, step_tiles.tiled(self, part, formula, reduced, bounds), part.source
-                )
-            elif lane in target:
-                made = self.looped(
-                    [*target_loops, *reduced], bounds, [self.laned(bounds, row.written(), part.source)], part.source
-                )
-            else:
+            if self.lanes.name not in expr.names(part.target):
                 made = self.lane_reduction(part, row, target_loops, reduced, bounds)
+            elif step_tiles.possible(self, part, formula, reduced, bounds):
+                ending = (lambda: self.ending(part, following)) if following else None
+                tiles = step_tiles.tiled(self, part, formula, reduced, bounds, ending)
+                made = self.looped(target_loops, bounds, tiles, part.source)
+            else:
+                lanes = self.laned(bounds, row.written(), part.source)
+                made = self.looped([*target_loops, *reduced], bounds, [lanes], part.source)
         else:
             cell = self.update(part, formula.value)
             if lane:
@@ -172,6 +216,22 @@ class Lowering(Tasks):
             made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
+
+    def ending(self, part: Part, following: Sequence[Part]) -> list[Stmt]:
+        """The steps that follow a tile of a step, each under its conditions."""
+        made: list[Stmt] = []
+        for step in following:
+            loops: list[Stmt] = []
+            for value in dict.fromkeys(formula.value for formula in step.formulas):
+                formulas = [formula for formula in step.formulas if formula.value == value]
+                row = Row(self, self.values_of(step.target.tensor), step, formulas[0])
+                row.rows[part.target] = step_tiles.TILE.name
+                stored = row.written()
+                test = step.by is not None and self.is_word(step.by, [formula.word for formula in formulas])
+                loops += [If(test, stored, source=step.source)] if test else stored
+            needed = self.needed(step)
+            made += [If(nodes.both(needed), tuple(loops), source=step.source)] if needed else loops
+        return made
 
     def lane_reduction(
         self, part: Part, row: Row, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds

@@ -3,13 +3,14 @@
 In: a step whose target has the letter of the lanes, and its loops. Out: statements for all lanes: tiles of WIDTHS
 lanes, the widest first, then the rest. A wide tile reads memory in long rows; the others fit into registers.
 After every TERMS terms a tile is added to its target: errors grow with TERMS and with the number of such sums, not with
-their product. Each lane adds in the same order whatever its tile.
+their product. Each lane adds in the same order whatever its tile. Steps that read nothing but these sums of it follow
+while the tile is in registers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..derive.program import INITIAL, Formula, Part
 from . import nodes
@@ -21,6 +22,9 @@ from .step_rows import N, Row, updated
 WIDTHS = (512, 64, 32)  # compilers scalarise loops of 16 iterations
 TERMS = 128
 TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
+BEGUN = Name("begun_")  # whether the target has sums of earlier terms
+
+Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
 
 
 def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
@@ -31,8 +35,18 @@ def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop]
     return updates and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
-def tiled(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> tuple[Stmt, ...]:
-    """The loops over tiles of lanes, each around those of the reduced letters."""
+def tiled(
+    loops: Loops,
+    part: Part,
+    formula: Formula,
+    reduced: Sequence[Loop],
+    bounds: Bounds,
+    ending: Ending | None = None,
+) -> tuple[Stmt, ...]:
+    """The loops over tiles of lanes, each around those of the reduced letters.
+
+    With an ending, the target of the step has nothing in it yet, and nobody else reads it.
+    """
     low, high = loops.lane_span(bounds)
     lane, lanes = Name(loops.lane_name()), high if low == ZERO else Binary("-", high, low)
 
@@ -41,7 +55,7 @@ def tiled(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], b
         return cells if low == ZERO else Binary("+", low, cells)
 
     def tile(begin: Expr, end: Expr, count: Expr, width: int) -> tuple[For, Row]:
-        body, row = _tile(loops, part, formula, reduced, bounds, count, width)
+        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending)
         return For(lane.name, begin, end, body, step=nodes.integer(width), source=part.source), row
 
     made: list[Stmt] = []
@@ -63,30 +77,45 @@ def _tile(
     bounds: Bounds,
     count: Expr,
     room: int,
+    ending: Ending | None,
 ) -> tuple[tuple[Stmt, ...], Row]:
     """One tile, of so many lanes, and the rows that it reads."""
     values, source = loops.values_of(part.target.tensor), part.source
     row = Row(loops, values, part, formula)
-    target = row.target_row(True)
-    pointer, row.before = row.before, []
-    first = values.number(INITIAL[part.operator])
-    clear = For("i_", ZERO, N, (Assign(Index(TILE, LANE), first, source=source),), source=source)
-    put = updated(values, part.operator, Index(Name(target), LANE), Index(TILE, LANE), source)
-    flush = For("i_", ZERO, N, (put,), source=source)
     many = math.prod(map(loops.at_most, reduced)) > TERMS
     rounds = many and part.operator in ("sum", "product") and values.accumulate != "s64"
-    counted: list[Stmt] = [
-        Assign(COUNT, ONE, "+="),
-        If(Binary("==", COUNT, nodes.integer(TERMS)), (flush, clear, Assign(COUNT, ZERO)), source=source),
-    ]
+    first = values.number(INITIAL[part.operator])
+    clear = _each(Assign(Index(TILE, LANE), first, source=source), source)
+    before: list[Stmt] = []
+    counted: list[Stmt] = []
+    after: Sequence[Stmt] = ending() if ending is not None else ()
+    begins: Stmt | None = None
+    if rounds or ending is None:
+        target = Index(Name(row.target_row(True)), LANE)
+        before, row.before = row.before, []
+        flush = _each(updated(values, part.operator, target, Index(TILE, LANE), source), source)
+        if ending is None:
+            after = (flush,)
+        else:
+            begins = If(nodes.Unary("!", BEGUN), (_each(Assign(target, first, source=source), source),), source=source)
+            added = _each(updated(values, part.operator, Index(TILE, LANE), target, source), source)
+            after = (If(BEGUN, (added,), source=source), *after)
+        full = (*([begins, Assign(BEGUN, ONE)] if begins else []), flush, clear, Assign(COUNT, ZERO))
+        counted = [Assign(COUNT, ONE, "+="), If(Binary("==", COUNT, nodes.integer(TERMS)), full, source=source)]
     inner = loops.looped(reduced, bounds, [*row.added(TILE), *(counted if rounds else [])], source)
     made = (
         Declare("n_", count),
-        *pointer,
+        *before,
         DeclareArray(TILE.name, values.c_type, room),
         clear,
         *([Declare(COUNT.name, ZERO, changes=True)] if rounds else []),
+        *([Declare(BEGUN.name, ZERO, changes=True)] if rounds and ending is not None else []),
         *inner,
-        flush,
+        *after,
     )
     return made, row
+
+
+def _each(statement: Stmt, source: str) -> For:
+    """A statement for each lane of a tile."""
+    return For("i_", ZERO, N, (statement,), source=source)
