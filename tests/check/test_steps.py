@@ -41,7 +41,7 @@ REFUSED = (
     ("soft_max", "    - peak", "    - double[b] += src[b, c, a]\n    - peak", "name-reserved", "'double'"),
     ("quantize", "required: true, per: C}", "required: true, per: B}", "attribute-per", "there is no size 'B'"),
     ("reduce_sum", "dst[k, 0] +=", "dst[k, r] +=", "semantics-run", "its index is 0"),
-    ("soft_max", "- {src: f32,", "- {total: f64, src: f32,", "dtype-key", "make it an output to store it as f64"),
+    ("soft_max", "- {src: f32,", "- {total: f64, src: f32,", "dtype-key", "write `to_f64(...)`"),
     ("add", "src_0[x] + src_1[x]", "src_0[x] / src_1[x]", "dtype-accumulate", "accumulates in s64"),
     ("soft_max", "src, dims: {B: B, C: C,", "src, dims: {B: B, C: C - 1 + 1,", "locates", "no input has an axis of extent C"),
     ("layer_norm", "locates: cells", "locates: nothing", "locates", "there is no size 'nothing'"),

@@ -22,6 +22,7 @@ FAR = ("0", "1", "3", "6", "20", "90", "1000", "60000")
 INSTEAD = {
     "exp": "exp2", "exp2": "exp", "log": "log1p", "log1p": "log", "tanh": "erf", "erf": "tanh", "sqrt": "rsqrt",
     "rsqrt": "sqrt", "abs": "sign", "sign": "abs", "round": "floor", "floor": "ceil", "ceil": "floor", "max": "min", "min": "max",
+    "to_bf16": "to_f16", "to_f8_e5m2": "to_f8_e4m3", "to_s8": "to_u8",
 }  # fmt: skip
 OTHER = {"+": "-", "-": "+", "*": "/", "/": "*", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
          "and": "or", "or": "and", "%": "+"}  # fmt: skip

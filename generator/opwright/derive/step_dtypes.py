@@ -21,7 +21,8 @@ from .step_keys import is_number
 from .whole import is_whole, kinds_in_steps
 
 # Functions with non-integer values, which rows that accumulate in s64 cannot use.
-INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS
+INTEGRAL = {name for name, dtype in expr.CONVERSIONS.items() if DTYPES[dtype].integer}
+INEXACT = frozenset(expr.REAL_FUNCTIONS) - {"abs", "sign", "select"} - expr.BIT_FUNCTIONS - INTEGRAL
 
 
 def dtypes(op: Op) -> Iterator[Problem]:
@@ -34,7 +35,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         for name, dtype in row.items():
             if name in between:
                 message = f"'{name}' is an intermediate, whose values are those of `accumulate`"
-                message += f"; leave it out here, or make it an output to store it as {dtype}"
+                message += f"; leave it out here, and write `to_{dtype}(...)` where it is assigned to round it"
                 yield Problem(place(name, at), "dtype-key", message)
                 continue
             yield from unknown(name, names, place(name, at), "dtype-key", "tensor")

@@ -99,7 +99,21 @@ class Values:
             for other in arguments[1:]:
                 result = self.combined(tree.function, result, other)
             return result
+        if (dtype := expr.CONVERSIONS.get(tree.function)) is not None:
+            return self.converted(arguments[0], dtype)
         return Call(f"opwright_{tree.function}_{self.accumulate}", tuple(arguments))
+
+    def converted(self, value: Expr, dtype: str) -> Expr:
+        """A value as a tensor of a type holds it.
+
+        Integers stay real numbers: gcc 12 with -fno-trapping-math takes `(double)(int)x` for a truncation, with -0.0.
+        """
+        if self.accumulate == "s64" or not DTYPES[dtype].integer:
+            return self.loaded(self.stored(value, dtype), dtype)
+        _, _, least, greatest = DTYPES[dtype].exact or (0, 0, 0, 0)
+        suffix = "_f32" if self.accumulate == "f32" else ""
+        whole = Call(f"opwright_whole{suffix}", (value, self.number(least), self.number(greatest)))
+        return Binary("+", whole, self.number(0))
 
     def choice(self, condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> Expr:
         """One of two values; for two quotients by the same divisor, the quotient of the selected dividend."""
@@ -170,6 +184,8 @@ class Values:
             return float(tree.value) in (0.0, 1.0, float("inf"), float("-inf"))
         if isinstance(tree, expr.Unary):
             return tree.op == "-" and self.fits(tree.operand, dtype)
+        if isinstance(tree, expr.Call) and expr.CONVERSIONS.get(tree.function) == dtype:
+            return True
         if not isinstance(tree, expr.Call) or tree.function not in ("max", "min", "abs", "select"):
             return False
         values = tree.arguments[1:] if tree.function == "select" else tree.arguments

@@ -43,8 +43,13 @@ VECTOR_FUNCTIONS = {"ones": (1, 1)}
 SCALE_FUNCTIONS = {"scaled": (2, 2)}
 # Of letters of steps: the number of their values, the last letter fastest.
 LETTER_FUNCTIONS = {"number": (1, 8)}
+# Of a value of a step: the value that a tensor of this type would hold of it.
+CONVERSIONS = {
+    f"to_{dtype}": dtype for dtype in ("f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "s32", "s8", "u8", "s4", "u4")
+}
 # Functions that only values of steps may use.
 REAL_FUNCTIONS = {
+    **dict.fromkeys(CONVERSIONS, (1, 1)),
     **dict.fromkeys(("exp", "exp2", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt", "abs", "round", "sign"), (1, 1)),
     "pow": (2, 2),
     "select": (3, 3),

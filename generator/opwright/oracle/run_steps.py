@@ -212,6 +212,8 @@ class Run:
             return found if found.dtype == bool else found.astype(self.dtype)
         operator, operands = _operator(tree)
         values = [self.value(operand, letters, spots) for operand in operands]
+        if operator in expr.CONVERSIONS:
+            return stored(np.asarray(values[0]).astype(self.dtype), operator.removeprefix("to_")).astype(self.dtype)
         result = _FUNCTIONS[operator](*values[:2]) if operator != "select" else np.where(*values)
         for more in values[2:] if operator in ("min", "max") else ():
             result = _FUNCTIONS[operator](result, more)

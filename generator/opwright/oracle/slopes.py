@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..language import expr
-from ..language.expr import Call
-from ..language.model import Op
+from ..language.expr import Call, Expr
+from ..language.model import Op, Semantics
+from ..language.schema import Assignment
 from ..memo import memoised
 from .run_steps import compute_steps
 from .statements import reads_of, target_of
@@ -24,6 +25,7 @@ from .step_sample import EXTENTS, SEED, Sample, samples
 from .validate_steps import validate_steps
 
 REAL = ("f32", "bf16", "f16", "f64")
+NARROW = (*REAL, "f8_e4m3", "f8_e5m2")
 STEPS = (1e-5, 1e-6, 1e-4)  # step sizes of the differences; a kink within one of them lies outside another
 HUGE = 1e9  # values beyond it have no meaningful differences
 NEAR = 1e-5  # tolerance, relative to the sum of magnitudes
@@ -53,12 +55,30 @@ def tied(forward: Op, backward: Op) -> Tie:
 
 @memoised
 def doubled(op: Op) -> Op:
-    """The operation with f64 in place of every real type."""
+    """The operation with f64 in place of every real type, without conversions to one."""
     attributes = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
     rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
     rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
     rows.sort(key=lambda row: sum(dtype != "f64" for dtype in row.values()))  # a call takes the first row that fits
-    return dataclasses.replace(op, dtypes=tuple(rows), attributes=attributes)
+    return dataclasses.replace(op, dtypes=tuple(rows), attributes=attributes, semantics=_unrounded(op.semantics))
+
+
+def _unrounded(semantics: Semantics) -> Semantics:
+    """The same steps without conversions to real types."""
+
+    def plain(tree: Expr) -> Expr:
+        for node in expr.walk(tree):
+            if isinstance(node, Call) and expr.CONVERSIONS.get(node.function) in NARROW:
+                return plain(expr.replaced(tree, node, node.arguments[0]))
+        return tree
+
+    def made(one: Assignment | None) -> Assignment | None:
+        return one and dataclasses.replace(one, value=plain(one.value))
+
+    steps = [
+        dataclasses.replace(s, do=made(s.do), cases={w: made(c) for w, c in s.cases.items()}) for s in semantics.steps
+    ]
+    return dataclasses.replace(semantics, steps=tuple(steps))
 
 
 def disagreement(

@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Hashable
 from fractions import Fraction
 
-from ..language.expr import REAL_FUNCTIONS, Binary, Call, Expr, Name, Number, Read, Unary, children
+from ..language.expr import CONVERSIONS, REAL_FUNCTIONS, Binary, Call, Expr, Name, Number, Read, Unary, children
 from .algebra import Unproven
 
 Product = tuple[tuple[Hashable, int], ...]
 Form = frozenset[tuple[Product, Fraction]]
 MAX_TERMS = 200
-SMOOTH = REAL_FUNCTIONS.keys() - {"round", "sign", "select"}  # rounding an argument only rounds the value
+SMOOTH = REAL_FUNCTIONS.keys() - {"round", "sign", "select", *CONVERSIONS}  # rounding an argument only rounds the value
 COMMUTATIVE = ("+", "*", "==", "!=", "and", "or")
 
 

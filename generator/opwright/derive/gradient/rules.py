@@ -1,8 +1,8 @@
 """The gradient of a value with respect to each element that it reads: the rules of calculus as data.
 
 In: a value of a step, and the gradient of its result. Out: the gradient of each element. Conditions and integers
-have none. At a kink it is the derivative of one side: for `max` and `min` that of the first argument
-that attains the value, except that a tie with a constant gives 0; for `abs` at 0 it is 0.
+have none; conversions to real types pass theirs on. At a kink it is the derivative of one side: for `max` and `min`
+that of the first argument that attains the value, except that a tie with a constant gives 0; for `abs` at 0 it is 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Number, Read, Unary, parse
+from ...language.dtypes import DTYPES
+from ...language.expr import CONVERSIONS, Binary, Call, Expr, Number, Read, Unary, parse
 from .terms import (
     Sum,
     add,
@@ -38,6 +39,8 @@ OF_ONE = {
     "rsqrt": parse("-0.5 * y * y * y"),
     "abs": parse("sign(x)"),
 }
+# The conversions to real types: their rounding is not differentiated.
+PASSING = frozenset(name for name, dtype in CONVERSIONS.items() if not DTYPES[dtype].integer)
 # Of pow(a, b) with respect to a and b; at singular points their limits.
 POW_BASE_ANY = parse("select(b == 0, 0, b * pow(a, b - 1))")
 POW_EXPONENT = parse("y * log(a)")
@@ -96,6 +99,8 @@ def _of_call(tree: Call, seed: Sum, active: Active) -> Gradients:
         return _of_extremum(tree, seed, active)
     if tree.function == "pow":
         return _of_pow(tree, seed, active)
+    if tree.function in PASSING:
+        return gradients(tree.arguments[0], seed, active)
     if tree.function not in OF_ONE:
         return {}
     (inner,) = tree.arguments

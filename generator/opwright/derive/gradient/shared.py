@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...language import expr
-from ...language.expr import REAL_FUNCTIONS, Call, Expr, Name, Number, Read
+from ...language.expr import CONVERSIONS, REAL_FUNCTIONS, Call, Expr, Name, Number, Read
 from ..program import Program
 from .statements import Statement
 from .terms import replaced
 
-CHEAP = ("abs", "sign", "select", "round", "floor", "ceil")
+CHEAP = ("abs", "sign", "select", "round", "floor", "ceil", *CONVERSIONS)
 
 
 def shared(statements: Sequence[Statement], found: Program) -> list[Statement]:
