@@ -27,7 +27,7 @@ def cut(op: Op) -> int:
         if part is None:
             continue
         whole = part.of(op, compute_steps(op, sample.arrays, sample.attributes))
-        for name, cells in compute_steps(op, part.inputs, sample.attributes).items():
+        for name, cells in compute_steps(op, part.inputs, part.attributes).items():
             np.testing.assert_array_equal(cells, whole[name])
         found += 1
     return found
@@ -50,6 +50,29 @@ def test_a_large_result_that_is_wrong_in_a_part_is_called_wrong(monkeypatch: pyt
     wrong = right.copy()
     wrong[0] += 1
     assert not witness.check(op, [src], {"axis": 1}, 2400, [wrong]).right
+
+
+def test_a_part_of_a_call_that_states_a_shape_states_a_smaller_one() -> None:
+    op = next(op for op in OPS if op.op == "AvgPoolBackward")
+    sample = next(sample for sample in samples(op, 30, extents=(2, 3, 4)) if sample.arrays[0].shape[0] > 1)
+    terms = _terms(op, list(sample.arrays), sample.attributes)
+    part = sliced(op, sample.arrays, sample.attributes, terms, terms // 2)
+    assert part is not None
+    assert part.attributes["src_shape"] != sample.attributes["src_shape"]
+    (made,) = compute_steps(op, part.inputs, part.attributes).values()
+    assert list(made.shape) == part.attributes["src_shape"]
+
+
+def test_each_output_has_as_many_cells_checked_as_its_own_sums_allow() -> None:
+    """A gradient of weights sums over all rows, that of src over one."""
+    op = next(op for op in OPS if op.op == "LayerNormBackward")
+    rows, columns = 200, 30
+    src = np.broadcast_to(np.float32(2), (rows, columns))
+    means = np.broadcast_to(np.float32(1), (rows,))
+    some = some_cells(op, [src, src, means, means, src[0], src[0]], {}, 60_000)
+    assert some is not None
+    counts = {name: len(places) for name, places in some.places.items()}
+    assert counts["diff_src"] > counts["diff_gamma"] > 0
 
 
 def computed(op: Op) -> int:

@@ -29,21 +29,26 @@ class Cut:
     cells: tuple[int, ...]
     extent: int
 
+    def spots(self, op: Op, name: str, places: Places) -> Iterator[int]:
+        """Where an array has this axis."""
+        for axis, extent in op.tensor(name).dims.items():
+            found = places.get(axis, ())
+            if extent.tree == Name(self.symbol) and len(found) >= self.back:
+                yield found[-self.back]
+
     def of(self, op: Op, name: str, array: Any, places: Places) -> Any:
         """That slice of an array; an axis along which it is broadcast stays."""
-        for axis, extent in op.tensor(name).dims.items():
-            spots = places.get(axis, ())
-            if extent.tree == Name(self.symbol) and len(spots) >= self.back:
-                spot = spots[-self.back]
-                array = array if array.shape[spot] != self.extent else np.take(array, self.cells, spot)
+        for spot in self.spots(op, name, places):
+            array = array if array.shape[spot] != self.extent else np.take(array, self.cells, spot)
         return array
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The inputs of the smaller call, and the cuts that produced it."""
+    """The inputs and attributes of the smaller call, and the cuts that produced it."""
 
     inputs: tuple[Any, ...]
+    attributes: Mapping[str, object]
     cuts: tuple[Cut, ...]
     places: Mapping[str, Places]
 
@@ -72,7 +77,22 @@ def sliced(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], term
     if not cuts or terms > maximum:
         return None
     smaller = tuple(_cut(op, cuts, tensor.name, given, call.places) for tensor, given in zip(op.inputs, inputs))
-    return Slice(smaller, tuple(cuts), call.places) if validate_steps(op, smaller, attributes).accepted else None
+    stated = {**attributes, **dict(_stated(op, cuts, attributes, call.places))}
+    return Slice(smaller, stated, tuple(cuts), call.places) if validate_steps(op, smaller, stated).accepted else None
+
+
+def _stated(
+    op: Op, cuts: Sequence[Cut], attributes: Mapping[str, object], places: Mapping[str, Places]
+) -> Iterator[tuple[str, list[int]]]:
+    """The attributes that state the shape of an output, with the extents that remain."""
+    for attribute in op.attributes:
+        name = attribute.name or ""
+        if attribute.shape_of and name in attributes:
+            shape: list[int] = [*attributes[name]]  # type: ignore[misc]
+            for cut in cuts:
+                for spot in cut.spots(op, attribute.shape_of, places[attribute.shape_of]):
+                    shape[spot] = len(cut.cells)
+            yield name, shape
 
 
 def _cut(op: Op, cuts: Sequence[Cut], name: str, given: Any, places: Mapping[str, Places]) -> Any:
@@ -102,7 +122,7 @@ def _is_separable(op: Op, symbol: str) -> bool:
     extents += [rule.expr.tree for rule in op.constraints if rule.expr]
     if any(symbol in expr.names(tree) for tree in extents if tree != Name(symbol)):
         return False
-    listed = any(attribute.per == symbol or attribute.shape_of for attribute in op.attributes)
+    listed = any(attribute.per == symbol for attribute in op.attributes)
     stated = any(symbol == op.dims[role].symbol for a in op.attributes for role in (a.extents_of, a.fills) if role)
     concatenated = any(t.joined and t.dims[t.joined].tree == Name(symbol) for t in op.inputs)
     return not (listed or stated or concatenated) and all(

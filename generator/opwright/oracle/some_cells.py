@@ -70,19 +70,38 @@ class Some:
         moved = {name: np.transpose(outputs[name], self.orders[name]) for name in self.places}
         return {name: _Given(array, array.dtype)[self.places[name]] for name, array in moved.items()}
 
+    def __or__(self, other: Some) -> Some:
+        """Cells of more outputs."""
+        return Some(
+            {**self.places, **other.places},
+            {**self.expected, **other.expected},
+            {**self.orders, **other.orders},
+            self.total + other.total,
+        )
+
     def __str__(self) -> str:
         return f"{sum(map(len, self.places.values()))} of {self.total} cells"
 
 
 def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], maximum: int) -> Some | None:
-    """As many cells as need at most `terms` terms."""
+    """Of each output, as many cells as need its share of at most `maximum` terms."""
     call = validate_steps(op, inputs, attributes)
     if not call.accepted or any(tensor.broadcast_as for tensor in op.outputs):
         return None
+    found: Some | None = None
+    for tensor in (present := [tensor for tensor in op.outputs if tensor.name in call.shapes]):
+        own = _of_output(op, call, tensor, maximum // len(present))
+        if own is None:
+            return None
+        found = own if found is None else found | own
+    return found
+
+
+def _of_output(op: Op, call: StepValidation, tensor: Tensor, maximum: int) -> Some | None:
     for count in COUNTS:
         try:
             with np.errstate(all="ignore"):
-                return _Some(op, call, count, maximum).found()
+                return _Some(op, call, tensor, count, maximum).found()
         except TooMuchError:
             continue
     return None
@@ -91,15 +110,13 @@ def some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, object], 
 class _Some(Run):
     """Walks the steps backwards to find what cells need, then forwards to compute only that."""
 
-    def __init__(self, op: Op, call: StepValidation, count: int, maximum: int) -> None:
+    def __init__(self, op: Op, call: StepValidation, output: Tensor, count: int, maximum: int) -> None:
         super().__init__(op, call)
         self.left = maximum
-        self.outputs = [tensor for tensor in op.outputs if tensor.name in call.shapes]
-        self.wanted = {tensor.name: self.spread(tensor, count) for tensor in self.outputs}
-
-    def spread(self, tensor: Tensor, count: int) -> Any:
-        size = math.prod(self.shapes[tensor.name])
-        return np.unique(np.linspace(0, max(size - 1, 0), min(count, size)).round().astype(np.int64))
+        self.output = output
+        size = math.prod(self.shapes[output.name])
+        spread = np.linspace(0, max(size - 1, 0), min(count, size)).round().astype(np.int64)
+        self.wanted = {output.name: np.unique(spread)}
 
     def given(self, tensor: Tensor) -> Any:
         if tensor.name not in self.call.arrays:
@@ -109,18 +126,15 @@ class _Some(Run):
         return _Given(cells, cells.dtype if self.exact(cells) else self.dtype)
 
     def found(self) -> Some:
-        asked = dict(self.wanted)
+        name = self.output.name
+        asked = self.wanted[name]
         needed = [self.need(step) for step in reversed(self.op.semantics.steps)][::-1]
         for step, cells in zip(self.op.semantics.steps, needed, strict=True):
             self.compute(step, cells)
-        expected = {name: stored(self.data[name][places], self.row[name]) for name, places in asked.items()}
-        orders = {
-            tensor.name: [
-                spot for axis in self.axes[tensor.name] for spot in self.call.places[tensor.name].get(axis, ())
-            ]
-            for tensor in self.outputs
-        }
-        return Some(asked, expected, orders, sum(math.prod(self.shapes[name]) for name in asked))
+        spots = self.call.places[name]
+        order = [spot for axis in self.axes[name] for spot in spots.get(axis, ())]
+        expected = stored(self.data[name][asked], self.row[name])
+        return Some({name: asked}, {name: expected}, {name: order}, math.prod(self.shapes[name]))
 
     def need(self, step: Step) -> Any:
         """The cells that a step writes; the cells of other steps that it reads are requested, too."""

@@ -89,7 +89,8 @@ def _check_steps(
         part = sliced(op, inputs, attributes, terms, SLICED)
         if part is not None:
             name = f"{name}, for {part}"
-            inputs, results = part.inputs, [*part.of(op, dict(zip(present, results, strict=True))).values()]
+            inputs, attributes = part.inputs, part.attributes
+            results = [*part.of(op, dict(zip(present, results, strict=True))).values()]
         elif (some := some_cells(op, inputs, attributes, SLICED)) is not None:
             name = f"{name}, for {some}"
             results, wanted = [*some.of(dict(zip(present, results, strict=True))).values()], some.expected
