@@ -31,9 +31,11 @@ class _Made:
 
 def generated(project: Project) -> tuple[Library, dict[str, str]]:
     """The operations of a project and every file of their package. Raises SpecInvalid."""
-    library = load_with_gradients(project.spec, project.root)
-    ops = library.every
     env = render.environment(project.templates)
+    with parallel.beside(lambda: render.compiled(env)) as codes:
+        library = load_with_gradients(project.spec, project.root)
+        render.prepare(env, library, codes())
+    ops = library.every
     folder = project.spec.relative_to(project.root).as_posix()
 
     def made(op: Op | None) -> _Made:
@@ -49,7 +51,6 @@ def generated(project: Project) -> tuple[Library, dict[str, str]]:
         texts = render.texts(render.of_op(op, library), env)
         return _Made(texts=texts, record=render.record(op), splits=split_prose.entry(op))
 
-    render.compile_templates(env, library)
     shared, *each = parallel.each(made, (None, *ops))
     if problems := [problem for found in each for problem in found.problems]:
         raise SpecInvalid(problems)

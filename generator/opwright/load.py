@@ -223,29 +223,28 @@ def _composed(text: str, name: str) -> yaml.Node | None:
 def _refuse_hostile(text: str, name: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=loader)):
-        start = event.start_mark
-        mark = Mark(name, start.line + 1, start.column + 1) if start else Mark(name)
-
-        def refuse(rule: str, message: str, mark: Mark = mark) -> SpecInvalid:
-            return SpecInvalid([Problem(mark, rule, message)])
-
+        refused = None
         if count > MAX_EVENTS:
-            raise refuse("yaml-size", f"a spec file has at most {MAX_EVENTS} nodes")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            refused = "yaml-size", f"a spec file has at most {MAX_EVENTS} nodes"
+        elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             message = "anchors and aliases are not part of the spec language; name shared entries in _common.yaml"
-            raise refuse("yaml-anchor", message)
-        if getattr(event, "tag", None) is not None:
-            raise refuse("yaml-tag", "tags are not part of the spec language")
-        if isinstance(event, yaml.DocumentStartEvent) and depth < 0:
-            raise refuse("yaml-documents", "a spec file has one document")
-        if isinstance(event, yaml.DocumentEndEvent):
+            refused = "yaml-anchor", message
+        elif getattr(event, "tag", None) is not None:
+            refused = "yaml-tag", "tags are not part of the spec language"
+        elif isinstance(event, yaml.DocumentStartEvent) and depth < 0:
+            refused = "yaml-documents", "a spec file has one document"
+        elif isinstance(event, yaml.DocumentEndEvent):
             depth = -MAX_DEPTH
-        if isinstance(event, yaml.CollectionStartEvent):
+        elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise refuse("yaml-depth", f"nested deeper than {MAX_DEPTH} levels")
-        if isinstance(event, yaml.CollectionEndEvent):
+                refused = "yaml-depth", f"nested deeper than {MAX_DEPTH} levels"
+        elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        if refused is not None:
+            start = event.start_mark
+            mark = Mark(name, start.line + 1, start.column + 1) if start else Mark(name)
+            raise SpecInvalid([Problem(mark, *refused)])
 
 
 def _check_common(common: Common, problems: Problems) -> None:

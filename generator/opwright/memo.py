@@ -23,16 +23,32 @@ class Interned(type):
     For frozen dataclasses without an equality of their own, whose parts are hashable.
     """
 
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], Any]] = weakref.WeakValueDictionary()
+    _known: ClassVar[dict[tuple[object, ...], weakref.KeyedRef[tuple[object, ...], Any]]] = {}
 
     def __call__(cls, *values: Any, **named: Any) -> Any:
         key = (cls, values, *named.items()) if named else (cls, values)
-        found = Interned._known.get(key)
+        reference = Interned._known.get(key)
+        found = reference and reference()
         if found is None:
             made = super().__call__(*values, **named)
-            found = Interned._known.setdefault((cls, tuple(vars(made).values())), made)
-            Interned._known[key] = found  # defaults left out, or parts by name
+            whole = (cls, tuple(vars(made).values()))
+            found = Interned._alive(whole)
+            if found is None:
+                found = made
+                Interned._known[whole] = weakref.KeyedRef(made, Interned._forget, whole)
+            if key != whole:  # defaults left out, or parts by name
+                Interned._known[key] = weakref.KeyedRef(found, Interned._forget, key)
         return found
+
+    @staticmethod
+    def _alive(key: tuple[object, ...]) -> Any:
+        reference = Interned._known.get(key)
+        return reference and reference()
+
+    @staticmethod
+    def _forget(dead: weakref.KeyedRef[tuple[object, ...], Any]) -> None:
+        if Interned._known.get(dead.key) is dead:
+            del Interned._known[dead.key]
 
 
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
@@ -40,14 +56,15 @@ def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P]
 
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
-        attributes: dict[str, Any] = vars(node)
+        attributes: dict[str, Any] = node.__dict__
         key = (make, arguments, *options.items()) if arguments or options else make
-        value: T
+        found: tuple[T, frozenset[str]]
         try:
-            value, read = attributes["_memoised"][key]
+            found = attributes["_memoised"][key]
         except KeyError:
-            value, read = _made(attributes.get("_reads"), functools.partial(make, node, *arguments, **options))
-            attributes.setdefault("_memoised", {})[key] = value, read
+            found = _made(attributes.get("_reads"), functools.partial(make, node, *arguments, **options))
+            attributes.setdefault("_memoised", {})[key] = found
+        value, read = found
         if read:
             attributes["_reads"] |= read
         return value

@@ -13,7 +13,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ QUEUED = 2048  # numbers that fit into a pipe of any system before anybody reads
 # What a child has done, by number; the number of the item that it failed on, with its error and where that was.
 Answer = tuple[list[tuple[int, Any]], tuple[int, Exception, str] | None]
 
-_busy = False  # whether this process is a child, or waits for some
+_busy = False  # whether this process is a child
 
 
 def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -34,32 +35,64 @@ def each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     Runs in this process if there is one item or CPU, no fork, or another thread, which a child would lack. Raises what
     `work` raises for the first item that fails in a child, and ChildProcessError if a child ends early.
     """
-    global _busy
-    workers = min(len(items), os.cpu_count() or 1)
-    if workers < 2 or not hasattr(os, "fork") or threading.active_count() > 1 or _busy:
+    workers = min(len(items), _cpus())
+    if workers < 2:
         return [work(item) for item in items]
-    _busy = True
+    with _children(work, items, workers) as pipes:
+        return _results([_answer(pipe) for pipe in pipes], len(items))
+
+
+@contextmanager
+def beside(work: Callable[[], R]) -> Iterator[Callable[[], R]]:
+    """Other work of this process, with `work` in another one: what is yielded waits for its result.
+
+    `work` runs when its result is wanted where `each` would not fork. An error of it is raised there.
+    """
+    if _cpus() < 2:
+        yield work
+        return
+    with _children(lambda _: work(), (None,), 1) as (pipe,):
+        yield lambda: _results([_answer(pipe)], 1)[0]
+
+
+def _cpus() -> int:
+    """The number of processes that can work at the same time."""
+    alone = not hasattr(os, "fork") or threading.active_count() > 1 or _busy
+    return 1 if alone else os.cpu_count() or 1
+
+
+@contextmanager
+def _children(work: Callable[[T], Any], items: Sequence[T], workers: int) -> Iterator[list[int]]:
+    """Children that share the items, each by the pipe of its answer; none is left behind."""
+    global _busy
     queue = _queued(len(items))
     children: list[tuple[int, int]] = []
     try:
-        for _ in range(workers):
-            children.append(_forked(work, items, queue))
-        made = [_answer(pipe) for _, pipe in children]
+        _busy = True
+        try:
+            for _ in range(workers):
+                children.append(_forked(work, items, queue))
+        finally:
+            _busy = False
+        yield [pipe for _, pipe in children]
     except BaseException:
         for child, _ in children:
             os.kill(child, signal.SIGTERM)
         raise
     finally:
-        _busy = False
         os.close(queue)
         for child, pipe in children:
             os.close(pipe)
             os.waitpid(child, 0)
-    if failures := [failure for _, failure in made if failure is not None]:
+
+
+def _results(answers: Sequence[Answer], count: int) -> list[Any]:
+    """The results in the order of the items, or the error of the first that failed."""
+    if failures := [failure for _, failure in answers if failure is not None]:
         _, error, trace = min(failures, key=lambda failure: failure[0])
         raise error from ChildProcessError(trace)
-    results = {number: result for found, _ in made for number, result in found}
-    return [results[number] for number in range(len(items))]
+    results = {number: result for found, _ in answers for number, result in found}
+    return [results[number] for number in range(count)]
 
 
 def _queued(count: int) -> int:

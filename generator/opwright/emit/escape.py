@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 
 def c_comment(text: str) -> str:
@@ -68,8 +67,19 @@ def c_comment_line(line: str) -> str:
     return line[: len(line) - len(line.lstrip())] + c_comment(line)
 
 
+def indent(text: str, width: int, first: bool = False) -> str:
+    """Blanks before every line that is not empty, but for the first, as Jinja does in several times the time."""
+    blanks = " " * width
+    if "\n\n" in text:
+        moved = "\n".join([line and blanks + line for line in text.split("\n")])
+    else:
+        moved = blanks + text.replace("\n", f"\n{blanks}")
+        moved = moved.removesuffix(blanks) if text.endswith("\n") else moved
+    return moved if first else moved.removeprefix(blanks)
+
+
 # The names in templates.
-FILTERS: dict[str, Callable[[Any], str]] = {
+FILTERS: dict[str, Callable[..., str]] = {
     "c_comment": c_comment,
     "c_string": c_string,
     "string_literal": string_literal,
@@ -78,4 +88,5 @@ FILTERS: dict[str, Callable[[Any], str]] = {
     "tuple": tuple_,
     "markdown": markdown,
     "code": code,
+    "indent": indent,
 }

@@ -327,15 +327,19 @@ def parts(code: Code) -> Iterator[Code]:
 
 
 def mapped(code: Node, made_of: Callable[[Any], Any]) -> Node:
-    """A node with something made of each of its parts."""
+    """A node with something made of each of its parts; the node itself if nothing else was made."""
     changed: dict[str, Any] = {}
     for name in _fields(type(code)):
         part = getattr(code, name)
         if isinstance(part, tuple):
-            changed[name] = tuple(map(made_of, part))
+            made: Any = tuple(map(made_of, part))
         elif isinstance(part, Code):
-            changed[name] = made_of(part)
-    return replace(code, **changed)  # type: ignore[type-var]
+            made = made_of(part)
+        else:
+            continue
+        if made != part:
+            changed[name] = made
+    return replace(code, **changed) if changed else code  # type: ignore[type-var]
 
 
 @memoised

@@ -10,14 +10,13 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2.bccache import Bucket
 
-from .. import parallel
 from ..derive import signature
 from ..derive.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
@@ -115,8 +114,8 @@ def unit(op: Op) -> Unit:
 class _Compiled(jinja2.BytecodeCache):
     """The code of templates while the environment lives, by their names and texts."""
 
-    def __init__(self) -> None:
-        self.codes: dict[str, bytes] = {}
+    def __init__(self, codes: dict[str, bytes]) -> None:
+        self.codes = codes
 
     def load_bytecode(self, bucket: Bucket) -> None:
         if bucket.key + bucket.checksum in self.codes:
@@ -126,23 +125,20 @@ class _Compiled(jinja2.BytecodeCache):
         self.codes[bucket.key + bucket.checksum] = bucket.bytecode_to_string()
 
 
-def compile_templates(env: jinja2.Environment, library: Library) -> None:
-    """Compile the templates and import the modules that a library needs, so that forked processes share them."""
-    stepped = {op.stepped for op in library.ops}
-    if True in stepped:
+def compiled(env: jinja2.Environment, codes: dict[str, bytes] | None = None) -> dict[str, bytes]:
+    """The code of all templates of a package, of which `codes` has been compiled, maybe in another process."""
+    env.bytecode_cache = cache = _Compiled(codes or {})
+    for name in env.list_templates(extensions=["j2"]):
+        if name.split("/")[0] in PRINTED:
+            env.get_template(name)
+    return cache.codes
+
+
+def prepare(env: jinja2.Environment, library: Library, codes: dict[str, bytes]) -> None:
+    """Load the templates and import the modules that a library needs, so that forked processes share them."""
+    compiled(env, codes)
+    if any(op.stepped for op in library.ops):
         _steps()
-    env.bytecode_cache = cache = _Compiled()
-
-    def compiled(name: str) -> dict[str, bytes]:
-        env.get_template(name)
-        return cache.codes
-
-    names = [name for name in env.list_templates(extensions=["j2"]) if name.split("/")[0] in PRINTED]
-    wanted = [name for name in names if PurePath(name).name.startswith("step") in stepped]
-    for codes in parallel.each(compiled, wanted):
-        cache.codes |= codes
-    for name in wanted:
-        env.get_template(name)
 
 
 def render(

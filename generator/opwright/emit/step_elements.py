@@ -24,6 +24,7 @@ from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
 SIZES = Name("sizes_")
 BEGIN = Name("begin_")
 BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
+_LOGIC = {"and": "&&", "or": "||"}
 ROOM = 512  # lanes of a block otherwise
 
 
@@ -107,6 +108,8 @@ class Elements:
 
     def run(self, symbol: str, what: str) -> Expr:
         """Of a run: its `cells`, the `inner` extent, or the `rows` of that extent."""
+        if (name := f"{symbol}_{what}_") in self.declared:
+            return Name(name)
         extents, rank = Member(SIZES, f"{symbol}_extents"), Member(SIZES, f"{symbol}_rank")
         if what == "inner":
             return self.constant(f"{symbol}_inner_", Index(extents, Binary("-", rank, ONE)))
@@ -131,7 +134,7 @@ class Elements:
             left, right = self.integer(tree.left, axis), self.integer(tree.right, axis)
             if tree.op in "/%":
                 return Call("opwright_floor_div" if tree.op == "/" else "opwright_modulo", (left, right))
-            return Binary({"and": "&&", "or": "||"}.get(tree.op, tree.op), left, right)
+            return Binary(_LOGIC.get(tree.op, tree.op), left, right)
         assert isinstance(tree, expr.Call)
         if tree.function == "ones":
             return ONE
@@ -280,8 +283,9 @@ class Elements:
         symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
         strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
         offset, row = f"{stride}_{letter.id}_at_", Name(f"{letter.id}_row_")
-        at = Call("opwright_row_offset", (row, rank, Member(SIZES, f"{symbol}_extents"), strides))
-        self.task.setdefault(offset, Declare(offset, at))
+        if offset not in self.task:
+            at = Call("opwright_row_offset", (row, rank, Member(SIZES, f"{symbol}_extents"), strides))
+            self.task[offset] = Declare(offset, at)
         step = self.constant(f"{stride}_step_", Index(strides, Binary("-", rank, ONE)))
         yield Term(Name(offset), ONE)
         yield Term(self.name(letter.id, None), step, self.slope(letter, 0))

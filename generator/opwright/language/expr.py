@@ -284,13 +284,13 @@ def parse(text: str, mark: Mark | None = None) -> Expr:
 
 def children(tree: Expr) -> tuple[Expr, ...]:
     """The direct subtrees of a node, left to right."""
-    if isinstance(tree, Unary):
-        return (tree.operand,)
+    if isinstance(tree, (Name, Number)):
+        return ()
     if isinstance(tree, Binary):
         return (tree.left, tree.right)
-    if isinstance(tree, Call):
-        return tree.arguments
-    return tree.indices if isinstance(tree, Read) else ()
+    if isinstance(tree, Unary):
+        return (tree.operand,)
+    return tree.indices if isinstance(tree, Read) else tree.arguments
 
 
 def depth(tree: Expr) -> int:
@@ -300,9 +300,10 @@ def depth(tree: Expr) -> int:
 
 def walk(tree: Expr) -> Iterator[Expr]:
     """Every node of a tree, the root first."""
-    yield tree
-    for child in children(tree):
-        yield from walk(child)
+    left = [tree]
+    while left:
+        yield (node := left.pop())
+        left.extend(reversed(children(node)))
 
 
 @memoised

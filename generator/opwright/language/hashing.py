@@ -30,19 +30,21 @@ def canonical(value: Any) -> Any:
         return canonical(value.tree)
     if isinstance(value, Assignment):
         return [canonical(value.target), value.op, canonical(value.value)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [(getattr(value, name), silent) for name, silent in _compared(type(value))]
+    if isinstance(value, (tuple, list)):
+        return [canonical(entry) for entry in value]
+    if (compared := _compared(value.__class__)) is not None:
+        fields = [(getattr(value, name), silent) for name, silent in compared]
         return [type(value).__name__, *(canonical(entry) for entry, silent in fields if entry or not silent)]
     if isinstance(value, Mapping):
         return [[key, canonical(entry)] for key, entry in value.items()]
-    if isinstance(value, (tuple, list)):
-        return [canonical(entry) for entry in value]
     return repr(value) if isinstance(value, float) else value
 
 
 @functools.cache
-def _compared(kind: type[Any]) -> tuple[tuple[str, bool], ...]:
-    """The fields of a class that count in comparisons, each with its `silent` flag."""
+def _compared(kind: type[Any]) -> tuple[tuple[str, bool], ...] | None:
+    """The fields of a class that count in comparisons, each with its `silent` flag; None if it is no dataclass."""
+    if not dataclasses.is_dataclass(kind):
+        return None
     return tuple((f.name, bool(f.metadata.get("silent"))) for f in dataclasses.fields(kind) if f.compare)
 
 
