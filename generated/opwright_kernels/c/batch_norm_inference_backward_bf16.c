@@ -73,13 +73,12 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_mean_C = sizes_->diff_mean_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 && diff_mean_C == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 && diff_mean_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
@@ -261,12 +260,21 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                        opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * scale_row_[i_]);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * scale_row_[i_ + j_]);
+                            }
+                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * scale_row_[whole_ + j_]);
                         }
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
@@ -277,13 +285,22 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
-            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C, n_ * 2, total_);
             const float *restrict diff_scale_row_ = diff_scale + (c - begin_);
             opwright_bf16 variance_room_[512];
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_0_ = (float)epsilon;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(diff_scale_row_[i_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_]) + same_0_));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_scale_row_[i_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_ + j_]) + same_0_));
+                }
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_scale_row_[whole_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[whole_ + j_]) + same_0_));
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
@@ -573,15 +590,24 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 diff_variance_room_[512];
             opwright_bf16 * diff_variance_first_ = diff_variance + c * diff_variance_C;
-            opwright_bf16 *restrict diff_variance_row_ = opwright_place_bf16(diff_variance_first_, diff_variance_C, n_, total_, diff_variance_room_);
+            opwright_bf16 *restrict diff_variance_row_ = diff_variance_C == 1 ? diff_variance_first_ : diff_variance_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_variance_row_, diff_variance_C, n_ * 2, total_);
             const float same_0_ = -0.5f;
             const float *restrict diff_scale_row_ = diff_scale + (c - begin_);
             const float *restrict scale_row_ = scale + (c - begin_);
             opwright_bf16 variance_room_[512];
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_1_ = (float)epsilon;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_variance_row_[i_] = opwright_to_bf16(same_0_ * diff_scale_row_[i_] * scale_row_[i_] / (opwright_from_bf16(variance_row_[i_]) + same_1_));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(same_0_ * diff_scale_row_[i_ + j_] * scale_row_[i_ + j_] / (opwright_from_bf16(variance_row_[i_ + j_]) + same_1_));
+                }
+                opwright_put_line(diff_variance_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * diff_scale_row_[whole_ + j_] * scale_row_[whole_ + j_] / (opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_));
             }
             opwright_put_bf16(diff_variance_row_, diff_variance_first_, diff_variance_C, n_);
         }
@@ -589,10 +615,19 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 diff_beta_room_[512];
             opwright_bf16 * diff_beta_first_ = diff_beta + c * diff_beta_C;
-            opwright_bf16 *restrict diff_beta_row_ = opwright_place_bf16(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
+            opwright_bf16 *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_beta_row_, diff_beta_C, n_ * 2, total_);
             const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_beta_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(diff_beta_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
@@ -600,10 +635,19 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 diff_mean_room_[512];
             opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
-            opwright_bf16 *restrict diff_mean_row_ = opwright_place_bf16(diff_mean_first_, diff_mean_C, n_, total_, diff_mean_room_);
+            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
             const float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_mean_row_[i_] = opwright_to_bf16(diff_mean_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_mean_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_mean_row_[whole_ + j_] = opwright_to_bf16(diff_mean_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
         }
@@ -614,15 +658,10 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
 {
     const batch_norm_inference_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
-    const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const mean = call_->mean;
     const opwright_bf16 *const variance = call_->variance;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     opwright_bf16 *const diff_src = call_->diff_src;
-    opwright_bf16 *const diff_gamma = call_->diff_gamma;
-    opwright_bf16 *const diff_beta = call_->diff_beta;
-    opwright_bf16 *const diff_mean = call_->diff_mean;
-    opwright_bf16 *const diff_variance = call_->diff_variance;
     const opwright_batch_norm_inference_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t gamma_C = sizes_->gamma_C;
@@ -655,7 +694,7 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         float diff_scale = 0.0f;
         float diff_beta_sum_ = 0.0f;
         float diff_mean_sum_ = 0.0f;
-        scale = opwright_from_bf16(gamma[c * gamma_C]) / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon);
+        scale = opwright_from_bf16(call_->gamma[c * gamma_C]) / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon);
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
@@ -703,7 +742,7 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
                 }
             }
         }
-        diff_gamma[c * diff_gamma_C] = opwright_to_bf16(diff_scale / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon));
+        call_->diff_gamma[c * diff_gamma_C] = opwright_to_bf16(diff_scale / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon));
         float sums_1_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_1_[j_] = 0.0f;
@@ -753,9 +792,9 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
             }
         }
         diff_mean_sum_ += opwright_sum_of_f32(sums_2_);
-        diff_variance[c * diff_variance_C] = opwright_to_bf16(-0.5f * diff_scale * scale / (opwright_from_bf16(variance[c * variance_C]) + (float)epsilon));
-        diff_beta[c * diff_beta_C] = opwright_to_bf16(diff_beta_sum_);
-        diff_mean[c * diff_mean_C] = opwright_to_bf16(diff_mean_sum_);
+        call_->diff_variance[c * diff_variance_C] = opwright_to_bf16(-0.5f * diff_scale * scale / (opwright_from_bf16(variance[c * variance_C]) + (float)epsilon));
+        call_->diff_beta[c * diff_beta_C] = opwright_to_bf16(diff_beta_sum_);
+        call_->diff_mean[c * diff_mean_C] = opwright_to_bf16(diff_mean_sum_);
     }
 }
 

@@ -27,8 +27,6 @@ typedef struct {
 static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int64_t part_)
 {
     const batch_norm_inference_f16_f32_f32_f32_f32_f16_call_ *const call_ = context_;
-    const float *const gamma = call_->gamma;
-    const float *const variance = call_->variance;
     const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
@@ -36,25 +34,21 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int
     const int64_t variance_C = sizes_->variance_C;
     const double epsilon = sizes_->epsilon;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            float *restrict scale_row_ = scale + c;
-            float gamma_room_[512];
-            const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
-            float variance_room_[512];
-            const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
-            const float same_0_ = (float)epsilon;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                scale_row_[i_] = gamma_row_[i_] / opwright_sqrt_f32(variance_row_[i_] + same_0_);
-            }
+        const int64_t c = task_ * block_;
+        const int64_t n_ = opwright_min(block_, C - c);
+        float *restrict scale_row_ = scale + c;
+        float gamma_room_[512];
+        const float *restrict gamma_row_ = opwright_row_f32(call_->gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+        float variance_room_[512];
+        const float *restrict variance_row_ = opwright_row_f32(call_->variance + c * variance_C, variance_C, n_, variance_room_);
+        const float same_0_ = (float)epsilon;
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            scale_row_[i_] = gamma_row_[i_] / opwright_sqrt_f32(variance_row_[i_] + same_0_);
         }
     }
 }
@@ -62,10 +56,6 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int
 static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int64_t part_)
 {
     const batch_norm_inference_f16_f32_f32_f32_f32_f16_call_ *const call_ = context_;
-    const opwright_f16 *const src = call_->src;
-    const float *const beta = call_->beta;
-    const float *const mean = call_->mean;
-    opwright_f16 *const dst = call_->dst;
     const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
@@ -77,40 +67,35 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t x_row_ = rest_1_ % X_rows_;
         const int64_t rest_2_ = rest_1_ / X_rows_;
         int64_t c = rest_2_ % C;
         int64_t n = rest_2_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t x = begin_; x < end_; x += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - x);
-                float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                const float same_0_ = mean[c * mean_C];
-                const float same_1_ = scale[c];
-                const float same_2_ = beta[c * beta_C];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + same_2_;
-                }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
+            const int64_t x = at_ * block_;
+            const int64_t n_ = opwright_min(block_, X_inner_ - x);
+            float wide_[512];
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+            const float same_0_ = call_->mean[c * mean_C];
+            const float same_1_ = scale[c];
+            const float same_2_ = call_->beta[c * beta_C];
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                wide_[i_] = (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + same_2_;
             }
+            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -131,10 +116,6 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
 static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int64_t part_)
 {
     const batch_norm_inference_f16_f32_f32_f32_f32_f16_call_ *const call_ = context_;
-    const opwright_f16 *const src = call_->src;
-    const float *const beta = call_->beta;
-    const float *const mean = call_->mean;
-    opwright_f16 *const dst = call_->dst;
     const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
@@ -146,42 +127,37 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
-    const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t x = rest_1_ % X_inner_;
         const int64_t rest_2_ = rest_1_ / X_inner_;
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                float mean_room_[512];
-                const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
-                const float *restrict scale_row_ = scale + c;
-                float beta_room_[512];
-                const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
-                }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
+            const int64_t c = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - c);
+            float wide_[512];
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_C, n_, src_room_);
+            float mean_room_[512];
+            const float *restrict mean_row_ = opwright_row_f32(call_->mean + c * mean_C, mean_C, n_, mean_room_);
+            const float *restrict scale_row_ = scale + c;
+            float beta_room_[512];
+            const float *restrict beta_row_ = opwright_row_f32(call_->beta + c * beta_C, beta_C, n_, beta_room_);
+            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
             }
+            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_C, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

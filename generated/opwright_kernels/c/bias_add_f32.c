@@ -23,9 +23,6 @@ typedef struct {
 static void bias_add_f32_0_x(void *context_, int64_t part_)
 {
     const bias_add_f32_call_ *const call_ = context_;
-    const float *const src = call_->src;
-    const float *const bias = call_->bias;
-    float *const dst = call_->dst;
     const opwright_bias_add_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_N = sizes_->dst_N;
@@ -35,40 +32,45 @@ static void bias_add_f32_0_x(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t bias_C = sizes_->bias_C;
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t x_row_ = rest_1_ % X_rows_;
         const int64_t rest_2_ = rest_1_ / X_rows_;
         int64_t c = rest_2_ % C;
         int64_t n = rest_2_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t x = begin_; x < end_; x += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - x);
-                float dst_room_[512];
-                float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
-                float src_room_[512];
-                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                const float same_0_ = bias[c * bias_C];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = src_row_[i_] + same_0_;
+            const int64_t x = at_ * block_;
+            const int64_t n_ = opwright_min(block_, X_inner_ - x);
+            float dst_room_[512];
+            float * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+            float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+            const float same_0_ = call_->bias[c * bias_C];
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = src_row_[i_ + j_] + same_0_;
                 }
-                opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
+                opwright_put_line(dst_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = src_row_[whole_ + j_] + same_0_;
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -89,9 +91,6 @@ static void bias_add_f32_0_x(void *context_, int64_t part_)
 static void bias_add_f32_0_c(void *context_, int64_t part_)
 {
     const bias_add_f32_call_ *const call_ = context_;
-    const float *const src = call_->src;
-    const float *const bias = call_->bias;
-    float *const dst = call_->dst;
     const opwright_bias_add_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_N = sizes_->dst_N;
@@ -101,41 +100,46 @@ static void bias_add_f32_0_c(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t bias_C = sizes_->bias_C;
-    const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t x = rest_1_ % X_inner_;
         const int64_t rest_2_ = rest_1_ / X_inner_;
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float dst_room_[512];
-                float * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                float src_room_[512];
-                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
-                float bias_room_[512];
-                const float *restrict bias_row_ = opwright_row_f32(bias + c * bias_C, bias_C, n_, bias_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = src_row_[i_] + bias_row_[i_];
+            const int64_t c = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - c);
+            float dst_room_[512];
+            float * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+            float src_room_[512];
+            const float *restrict src_row_ = opwright_row_f32(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_C, n_, src_room_);
+            float bias_room_[512];
+            const float *restrict bias_row_ = opwright_row_f32(call_->bias + c * bias_C, bias_C, n_, bias_room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = src_row_[i_ + j_] + bias_row_[i_ + j_];
                 }
-                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_line(dst_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = src_row_[whole_ + j_] + bias_row_[whole_ + j_];
+            }
+            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

@@ -22,8 +22,6 @@ typedef struct {
 static void concat_f16_0_a(void *context_, int64_t part_)
 {
     const concat_f16_call_ *const call_ = context_;
-    const opwright_f16 *const src = call_->src;
-    opwright_f16 *const dst = call_->dst;
     const opwright_concat_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
@@ -32,19 +30,19 @@ static void concat_f16_0_a(void *context_, int64_t part_)
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t c = rest_2_ % C;
@@ -52,24 +50,26 @@ static void concat_f16_0_a(void *context_, int64_t part_)
         int64_t b = rest_3_ % B_inner_;
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, A_inner_);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-            for (int64_t a = begin_; a < end_; a += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - a);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_f16 *restrict dst_row_ = opwright_place_f16(dst_first_, dst_A_step_, n_, total_, dst_room_);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = src_row_[i_];
+            const int64_t a = at_ * block_;
+            const int64_t n_ = opwright_min(block_, A_inner_ - a);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
+            opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B) + b * src_B_step_ + c * src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A) + a * src_A_step_), src_A_step_, n_, src_room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_f16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = src_row_[i_ + j_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
+                opwright_put_line(dst_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = src_row_[whole_ + j_];
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -94,8 +94,6 @@ static void concat_f16_0_a(void *context_, int64_t part_)
 static void concat_f16_0_c(void *context_, int64_t part_)
 {
     const concat_f16_call_ *const call_ = context_;
-    const opwright_f16 *const src = call_->src;
-    opwright_f16 *const dst = call_->dst;
     const opwright_concat_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
@@ -104,19 +102,19 @@ static void concat_f16_0_c(void *context_, int64_t part_)
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t C = sizes_->C;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t a = rest_1_ % A_inner_;
         const int64_t rest_2_ = rest_1_ / A_inner_;
         int64_t a_row_ = rest_2_ % A_rows_;
@@ -124,24 +122,26 @@ static void concat_f16_0_c(void *context_, int64_t part_)
         int64_t b = rest_3_ % B_inner_;
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_f16 dst_room_[512];
-                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                opwright_f16 *restrict dst_row_ = opwright_place_f16(dst_first_, dst_C, n_, total_, dst_room_);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = src_row_[i_];
+            const int64_t c = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - c);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
+            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B) + b * src_B_step_ + c * src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A) + a * src_A_step_), src_C, n_, src_room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_f16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = src_row_[i_ + j_];
                 }
-                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
+                opwright_put_line(dst_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = src_row_[whole_ + j_];
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

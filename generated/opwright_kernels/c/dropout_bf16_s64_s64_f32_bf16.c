@@ -111,16 +111,15 @@ static void dropout_bf16_s64_s64_f32_bf16_0_x(void *context_, int64_t part_)
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     int64_t table_0_[512];
     int64_t table_1_[512];
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t x_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         for (int64_t x = begin_; x < end_; ++x) {
             table_0_[x - begin_] = opwright_floor_div(x_row_ * X_inner_ + x, 4);
@@ -533,14 +532,23 @@ static void dropout_bf16_s64_s64_f32_bf16_0_x(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - x);
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
+            opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
             const int64_t *restrict word_row_ = word + (x - begin_);
             const double same_0_ = 4294967295.0 * opwright_minimum(opwright_maximum((double)probability[0], 0.0), 1.0);
             opwright_bf16 src_room_[512];
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             const double same_1_ = 1.0 - (double)probability[0];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_odd((double)((double)word_row_[i_] > same_0_ ? (double)opwright_from_bf16(src_row_[i_]) / same_1_ : 0.0)));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(opwright_odd((double)((double)word_row_[i_ + j_] > same_0_ ? (double)opwright_from_bf16(src_row_[i_ + j_]) / same_1_ : 0.0)));
+                }
+                opwright_put_line(dst_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(opwright_odd((double)((double)word_row_[whole_ + j_] > same_0_ ? (double)opwright_from_bf16(src_row_[whole_ + j_]) / same_1_ : 0.0)));
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }

@@ -36,14 +36,13 @@ static void elu_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t use_dst_word_ = sizes_->word_use_dst;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512, diff_src);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t x_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
         const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -53,14 +52,24 @@ static void elu_backward_f32_0_x(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
+                float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 4, total_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 const float same_0_ = (float)alpha;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = src_row_[i_] > 0.0f ? diff_dst_row_[i_] : diff_dst_row_[i_] * (src_row_[i_] + same_0_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = src_row_[i_ + j_] > 0.0f ? diff_dst_row_[i_ + j_] : diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] + same_0_);
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = src_row_[whole_ + j_] > 0.0f ? diff_dst_row_[whole_ + j_] : diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] + same_0_);
                 }
                 opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }

@@ -252,14 +252,14 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
     const int64_t weights_N_p1_ = sizes_->weights_N_p1_;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t m = rest_1_ % M;
         const int64_t rest_2_ = rest_1_ / M;
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
@@ -483,7 +483,6 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
 static void mat_mul_backward_f32_2_k_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_src_sum_ = sums_;
@@ -511,17 +510,16 @@ static void mat_mul_backward_f32_2_k_of_sums(const void *context_, int64_t cell_
         const int64_t b_p0__row_ = rest_3_ / B_p0__inner_;
         const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
         const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
-            float diff_src_room_[512];
-            float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-            float *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
-            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (k - begin_));
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = diff_src_sum__row_[i_];
-            }
-            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K, n_);
+        const int64_t k = begin_;
+        const int64_t n_ = end_ - begin_;
+        float diff_src_room_[512];
+        float * diff_src_first_ = call_->diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+        float *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
+        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (k - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_src_row_[i_] = diff_src_sum__row_[i_];
         }
+        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K, n_);
     }
 }
 
@@ -529,7 +527,6 @@ static void mat_mul_backward_f32_2_k_of_sums(const void *context_, int64_t cell_
 static void mat_mul_backward_f32_2_m_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_src_sum_ = sums_;
@@ -557,24 +554,22 @@ static void mat_mul_backward_f32_2_m_of_sums(const void *context_, int64_t cell_
         const int64_t b_p0__row_ = rest_3_ / B_p0__inner_;
         const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
         const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
-        for (int64_t m = begin_; m < end_; m += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - m);
-            float diff_src_room_[512];
-            float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-            float *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
-            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (m - begin_));
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = diff_src_sum__row_[i_];
-            }
-            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_M, n_);
+        const int64_t m = begin_;
+        const int64_t n_ = end_ - begin_;
+        float diff_src_room_[512];
+        float * diff_src_first_ = call_->diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+        float *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
+        const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (m - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_src_row_[i_] = diff_src_sum__row_[i_];
         }
+        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_M, n_);
     }
 }
 
 static void mat_mul_backward_f32_2_k(void *context_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -589,14 +584,14 @@ static void mat_mul_backward_f32_2_k(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t m = rest_1_ % M;
         const int64_t rest_2_ = rest_1_ / M;
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
@@ -606,21 +601,26 @@ static void mat_mul_backward_f32_2_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, K);
-            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
-            for (int64_t k = begin_; k < end_; k += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - k);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_K, n_, total_, diff_src_room_);
-                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = diff_src_sum__row_[i_];
+            const int64_t k = at_ * block_;
+            const int64_t n_ = opwright_min(block_, K - k);
+            float diff_src_room_[512];
+            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_) + b_p0_ * diff_src_B_p0__step_ + opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_) + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+            float *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_src_row_, diff_src_K, n_ * 4, total_);
+            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_src_sum__row_[i_ + j_];
                 }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+            }
+            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -649,7 +649,6 @@ static void mat_mul_backward_f32_2_k(void *context_, int64_t part_)
 static void mat_mul_backward_f32_2_m(void *context_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -664,14 +663,14 @@ static void mat_mul_backward_f32_2_m(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t k = rest_1_ % K;
         const int64_t rest_2_ = rest_1_ / K;
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
@@ -681,22 +680,27 @@ static void mat_mul_backward_f32_2_m(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, M);
-            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
-            for (int64_t m = begin_; m < end_; m += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - m);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_M, n_, total_, diff_src_room_);
-                float diff_src_sum__room_[512];
-                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = diff_src_sum__row_[i_];
+            const int64_t m = at_ * block_;
+            const int64_t n_ = opwright_min(block_, M - m);
+            float diff_src_room_[512];
+            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_) + b_p0_ * diff_src_B_p0__step_ + opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_) + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+            float *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_src_row_, diff_src_M, n_ * 4, total_);
+            float diff_src_sum__room_[512];
+            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_src_sum__row_[i_ + j_];
                 }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_M, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+            }
+            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_M, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -756,14 +760,14 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t k = rest_1_ % K;
         const int64_t rest_2_ = rest_1_ / K;
         int64_t n_p0_ = rest_2_ % N_p0_;
@@ -1015,14 +1019,14 @@ static void mat_mul_backward_f32_3_k(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t n_p1_ = rest_1_ % N_p1_;
         const int64_t rest_2_ = rest_1_ / N_p1_;
         int64_t n_p0_ = rest_2_ % N_p0_;
@@ -1052,19 +1056,18 @@ static void mat_mul_backward_f32_3_k(void *context_, int64_t part_)
                         const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
                         for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                             for (int64_t m = 0; m < M; ++m) {
-                                for (int64_t k = begin_; k < end_; k += block_) {
-                                    const int64_t n_ = opwright_min(block_, end_ - k);
-                                    float diff_weights_sum__room_[512];
-                                    float * diff_weights_sum__first_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                                    float *restrict diff_weights_sum__row_ = opwright_kept_f32(diff_weights_sum__first_, N_p0_ * N_p1_, n_, diff_weights_sum__room_);
-                                    const float same_0_ = diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K), src_K, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_weights_sum__row_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                    opwright_put_f32(diff_weights_sum__row_, diff_weights_sum__first_, N_p0_ * N_p1_, n_);
+                                const int64_t k = at_ * block_;
+                                const int64_t n_ = opwright_min(block_, K - k);
+                                float diff_weights_sum__room_[512];
+                                float * diff_weights_sum__first_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                                float *restrict diff_weights_sum__row_ = opwright_kept_f32(diff_weights_sum__first_, N_p0_ * N_p1_, n_, diff_weights_sum__room_);
+                                const float same_0_ = diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_];
+                                float src_room_[512];
+                                const float *restrict src_row_ = opwright_row_f32(src + (src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_weights_sum__row_[i_] += same_0_ * src_row_[i_];
                                 }
+                                opwright_put_f32(diff_weights_sum__row_, diff_weights_sum__first_, N_p0_ * N_p1_, n_);
                             }
                         }
                     }
@@ -1222,7 +1225,6 @@ static void mat_mul_backward_f32_3_m(void *context_, int64_t part_)
 static void mat_mul_backward_f32_4_n_p1__of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_weights_sum_ = sums_;
@@ -1254,17 +1256,16 @@ static void mat_mul_backward_f32_4_n_p1__of_sums(const void *context_, int64_t c
         const int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
         const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
-        for (int64_t n_p1_ = begin_; n_p1_ < end_; n_p1_ += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - n_p1_);
-            float diff_weights_room_[512];
-            float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-            float *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
-            const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (n_p1_ - begin_));
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_weights_row_[i_] = diff_weights_sum__row_[i_];
-            }
-            opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
+        const int64_t n_p1_ = begin_;
+        const int64_t n_ = end_ - begin_;
+        float diff_weights_room_[512];
+        float * diff_weights_first_ = call_->diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+        float *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
+        const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (n_p1_ - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_weights_row_[i_] = diff_weights_sum__row_[i_];
         }
+        opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
     }
 }
 
@@ -1272,7 +1273,6 @@ static void mat_mul_backward_f32_4_n_p1__of_sums(const void *context_, int64_t c
 static void mat_mul_backward_f32_4_k_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_weights_sum_ = sums_;
@@ -1304,24 +1304,22 @@ static void mat_mul_backward_f32_4_k_of_sums(const void *context_, int64_t cell_
         const int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
         const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
-            float diff_weights_room_[512];
-            float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-            float *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
-            const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (k - begin_));
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_weights_row_[i_] = diff_weights_sum__row_[i_];
-            }
-            opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
+        const int64_t k = begin_;
+        const int64_t n_ = end_ - begin_;
+        float diff_weights_room_[512];
+        float * diff_weights_first_ = call_->diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+        float *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
+        const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (k - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_weights_row_[i_] = diff_weights_sum__row_[i_];
         }
+        opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
     }
 }
 
 static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
@@ -1338,14 +1336,14 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512, diff_weights);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t k = rest_1_ % K;
         const int64_t rest_2_ = rest_1_ / K;
         int64_t n_p0_ = rest_2_ % N_p0_;
@@ -1357,21 +1355,26 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, N_p1_);
-            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
-            for (int64_t n_p1_ = begin_; n_p1_ < end_; n_p1_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - n_p1_);
-                float diff_weights_room_[512];
-                float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-                float *restrict diff_weights_row_ = opwright_place_f32(diff_weights_first_, diff_weights_N_p1_, n_, total_, diff_weights_room_);
-                const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_row_[i_] = diff_weights_sum__row_[i_];
+            const int64_t n_p1_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, N_p1_ - n_p1_);
+            float diff_weights_room_[512];
+            float * diff_weights_first_ = call_->diff_weights + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_) + b_p0_ * diff_weights_B_p0__step_ + opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_) + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+            float *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_weights_row_, diff_weights_N_p1_, n_ * 4, total_);
+            const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_weights_sum__row_[i_ + j_];
                 }
-                opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
+                opwright_put_line(diff_weights_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_weights_row_[whole_ + j_] = diff_weights_sum__row_[whole_ + j_];
+            }
+            opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -1404,7 +1407,6 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
 static void mat_mul_backward_f32_4_k(void *context_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
@@ -1421,14 +1423,14 @@ static void mat_mul_backward_f32_4_k(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 512, diff_weights);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t n_p1_ = rest_1_ % N_p1_;
         const int64_t rest_2_ = rest_1_ / N_p1_;
         int64_t n_p0_ = rest_2_ % N_p0_;
@@ -1440,22 +1442,27 @@ static void mat_mul_backward_f32_4_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, K);
-            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
-            for (int64_t k = begin_; k < end_; k += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - k);
-                float diff_weights_room_[512];
-                float * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-                float *restrict diff_weights_row_ = opwright_place_f32(diff_weights_first_, diff_weights_K, n_, total_, diff_weights_room_);
-                float diff_weights_sum__room_[512];
-                const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_row_[i_] = diff_weights_sum__row_[i_];
+            const int64_t k = at_ * block_;
+            const int64_t n_ = opwright_min(block_, K - k);
+            float diff_weights_room_[512];
+            float * diff_weights_first_ = call_->diff_weights + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_) + b_p0_ * diff_weights_B_p0__step_ + opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_) + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+            float *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_weights_row_, diff_weights_K, n_ * 4, total_);
+            float diff_weights_sum__room_[512];
+            const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_weights_sum__row_[i_ + j_];
                 }
-                opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
+                opwright_put_line(diff_weights_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_weights_row_[whole_ + j_] = diff_weights_sum__row_[whole_ + j_];
+            }
+            opwright_put_f32(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -1488,31 +1495,36 @@ static void mat_mul_backward_f32_4_k(void *context_, int64_t part_)
 static void mat_mul_backward_f32_5_n_p0_(void *context_, int64_t part_)
 {
     const mat_mul_backward_f32_call_ *const call_ = context_;
-    float *const diff_bias = call_->diff_bias;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_bias_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_bias_sum__at);
     const int64_t diff_bias_N_p0_ = sizes_->diff_bias_N_p0_;
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : 512, diff_bias);
+    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p0_, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, N_p0_);
-        for (int64_t n_p0_ = begin_; n_p0_ < end_; n_p0_ += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - n_p0_);
-            float diff_bias_room_[512];
-            float * diff_bias_first_ = diff_bias + n_p0_ * diff_bias_N_p0_;
-            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_N_p0_, n_, total_, diff_bias_room_);
-            const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + n_p0_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = diff_bias_sum__row_[i_];
+        const int64_t n_p0_ = task_ * block_;
+        const int64_t n_ = opwright_min(block_, N_p0_ - n_p0_);
+        float diff_bias_room_[512];
+        float * diff_bias_first_ = call_->diff_bias + n_p0_ * diff_bias_N_p0_;
+        float *restrict diff_bias_row_ = diff_bias_N_p0_ == 1 ? diff_bias_first_ : diff_bias_room_;
+        const int64_t whole_ = n_ / 16 * 16;
+        const int past_ = opwright_past(diff_bias_row_, diff_bias_N_p0_, n_ * 4, total_);
+        const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + n_p0_;
+        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+            float cells_[16];
+            #pragma GCC unroll 1
+            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                cells_[j_] = diff_bias_sum__row_[i_ + j_];
             }
-            opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_N_p0_, n_);
+            opwright_put_line(diff_bias_row_ + i_, cells_, past_);
         }
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            diff_bias_row_[whole_ + j_] = diff_bias_sum__row_[whole_ + j_];
+        }
+        opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_N_p0_, n_);
     }
 }
 

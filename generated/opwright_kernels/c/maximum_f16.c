@@ -23,40 +23,30 @@ typedef struct {
 static void maximum_f16_0_x(void *context_, int64_t part_)
 {
     const maximum_f16_call_ *const call_ = context_;
-    const opwright_f16 *const src_0 = call_->src_0;
-    const opwright_f16 *const src_1 = call_->src_1;
-    opwright_f16 *const dst = call_->dst;
     const opwright_maximum_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_0_X_step_ = sizes_->src_0_X[sizes_->X_rank - 1];
     const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
-    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512, dst);
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t x_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-        const int64_t src_0_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X);
-        const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X);
-        for (int64_t x = begin_; x < end_; x += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - x);
-            float wide_[512];
-            opwright_f16 src_0_room_[512];
-            const opwright_f16 *restrict src_0_row_ = opwright_row_f16(src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
-            opwright_f16 src_1_room_[512];
-            const opwright_f16 *restrict src_1_row_ = opwright_row_f16(src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = opwright_maximumf(opwright_from_f16(src_0_row_[i_]), opwright_from_f16(src_1_row_[i_]));
-            }
-            opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
+        const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t x = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+        float wide_[512];
+        opwright_f16 src_0_room_[512];
+        const opwright_f16 *restrict src_0_row_ = opwright_row_f16(call_->src_0 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X) + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
+        opwright_f16 src_1_room_[512];
+        const opwright_f16 *restrict src_1_row_ = opwright_row_f16(call_->src_1 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X) + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            wide_[i_] = opwright_maximumf(opwright_from_f16(src_0_row_[i_]), opwright_from_f16(src_1_row_[i_]));
         }
+        opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

@@ -23,42 +23,47 @@ typedef struct {
 static void multiply_f32_f16_f32_0_x(void *context_, int64_t part_)
 {
     const multiply_f32_f16_f32_call_ *const call_ = context_;
-    const float *const src_0 = call_->src_0;
-    const opwright_f16 *const src_1 = call_->src_1;
-    float *const dst = call_->dst;
     const opwright_multiply_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_0_X_step_ = sizes_->src_0_X[sizes_->X_rank - 1];
+    const int64_t src_0_by_ = src_0_X_step_ != 0;
     const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
-    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t src_1_by_ = src_1_X_step_ != 0;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == 1 && src_1_X_step_ == 1 ? 4096 : 512, dst);
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t x_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
+        const int64_t x_row_ = opwright_floor_by(task_, blocks_);
         const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
         const int64_t src_0_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X);
         const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X);
-        for (int64_t x = begin_; x < end_; x += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - x);
-            float dst_room_[512];
-            float * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-            float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
-            float src_0_room_[512];
-            const float *restrict src_0_row_ = opwright_row_f32(src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
-            opwright_f16 src_1_room_[512];
-            const opwright_f16 *restrict src_1_row_ = opwright_row_f16(src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = src_0_row_[i_] * opwright_from_f16(src_1_row_[i_]);
+        const int64_t x = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t n_ = opwright_min(block_, X_inner_ - x);
+        float dst_room_[512];
+        float * dst_first_ = call_->dst + (dst_X_x_at_ + x * dst_X_step_);
+        float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 16 * 16;
+        const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
+        float src_0_room_[512];
+        const float *restrict src_0_row_ = opwright_row_f32(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 16, src_0_room_);
+        opwright_f16 src_1_room_[512];
+        const opwright_f16 *restrict src_1_row_ = opwright_row_f16(call_->src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 16, src_1_room_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+            float cells_[16];
+            #pragma GCC unroll 1
+            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                cells_[j_] = src_0_row_[i_ * src_0_by_ + j_] * opwright_from_f16(src_1_row_[i_ * src_1_by_ + j_]);
             }
-            opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
+            opwright_put_line(dst_row_ + i_, cells_, past_);
         }
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            dst_row_[whole_ + j_] = src_0_row_[whole_ * src_0_by_ + j_] * opwright_from_f16(src_1_row_[whole_ * src_1_by_ + j_]);
+        }
+        opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }
 

@@ -59,14 +59,14 @@ static void prelu_backward_bf16_0_i(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -141,14 +141,14 @@ static void prelu_backward_bf16_0_c(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;
@@ -324,7 +324,6 @@ static void prelu_backward_bf16_1_c(void *context_, int64_t part_)
 static void prelu_backward_bf16_2_i(void *context_, int64_t part_)
 {
     const prelu_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -338,14 +337,14 @@ static void prelu_backward_bf16_2_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -353,19 +352,25 @@ static void prelu_backward_bf16_2_i(void *context_, int64_t part_)
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_w_, n_, total_, diff_src_room_);
-                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            const int64_t i_w_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
+            opwright_bf16 diff_src_room_[512];
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+            opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_src_row_, diff_src_X_w_, n_ * 2, total_);
+            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -390,7 +395,6 @@ static void prelu_backward_bf16_2_i(void *context_, int64_t part_)
 static void prelu_backward_bf16_2_c(void *context_, int64_t part_)
 {
     const prelu_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -404,14 +408,14 @@ static void prelu_backward_bf16_2_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;
@@ -419,20 +423,26 @@ static void prelu_backward_bf16_2_c(void *context_, int64_t part_)
         int64_t i_d_ = rest_3_ % I_d_;
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
-                float diff_src_sum__room_[512];
-                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            const int64_t c = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - c);
+            opwright_bf16 diff_src_room_[512];
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+            opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
+            float diff_src_sum__room_[512];
+            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -457,7 +467,6 @@ static void prelu_backward_bf16_2_c(void *context_, int64_t part_)
 static void prelu_backward_bf16_3_diff_slope_X_(void *context_, int64_t part_)
 {
     const prelu_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -471,14 +480,14 @@ static void prelu_backward_bf16_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512, diff_slope);
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
         const int64_t rest_2_ = rest_1_ / SI_h_;
         int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
@@ -486,19 +495,25 @@ static void prelu_backward_bf16_3_diff_slope_X_(void *context_, int64_t part_)
         int64_t diff_slope_C_ = rest_3_ % SC;
         int64_t diff_slope_N_ = rest_3_ / SC;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
-            for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
-                opwright_bf16 diff_slope_room_[512];
-                opwright_bf16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_bf16 *restrict diff_slope_row_ = opwright_place_bf16(diff_slope_first_, diff_slope_X_w_, n_, total_, diff_slope_room_);
-                const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_slope_row_[i_] = opwright_to_bf16(diff_slope_sum__row_[i_]);
+            const int64_t diff_slope_X__w_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, SI_w_ - diff_slope_X__w_);
+            opwright_bf16 diff_slope_room_[512];
+            opwright_bf16 * diff_slope_first_ = call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+            opwright_bf16 *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_slope_row_, diff_slope_X_w_, n_ * 2, total_);
+            const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_slope_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
+                opwright_put_line(diff_slope_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -523,7 +538,6 @@ static void prelu_backward_bf16_3_diff_slope_X_(void *context_, int64_t part_)
 static void prelu_backward_bf16_3_diff_slope_C_(void *context_, int64_t part_)
 {
     const prelu_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -537,14 +551,14 @@ static void prelu_backward_bf16_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512, diff_slope);
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t diff_slope_X__w_ = rest_1_ % SI_w_;
         const int64_t rest_2_ = rest_1_ / SI_w_;
         int64_t diff_slope_X__h_ = rest_2_ % SI_h_;
@@ -552,20 +566,26 @@ static void prelu_backward_bf16_3_diff_slope_C_(void *context_, int64_t part_)
         int64_t diff_slope_X__d_ = rest_3_ % SI_d_;
         int64_t diff_slope_N_ = rest_3_ / SI_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, SC);
-            for (int64_t diff_slope_C_ = begin_; diff_slope_C_ < end_; diff_slope_C_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
-                opwright_bf16 diff_slope_room_[512];
-                opwright_bf16 * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-                opwright_bf16 *restrict diff_slope_row_ = opwright_place_bf16(diff_slope_first_, diff_slope_C, n_, total_, diff_slope_room_);
-                float diff_slope_sum__room_[512];
-                const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_slope_row_[i_] = opwright_to_bf16(diff_slope_sum__row_[i_]);
+            const int64_t diff_slope_C_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, SC - diff_slope_C_);
+            opwright_bf16 diff_slope_room_[512];
+            opwright_bf16 * diff_slope_first_ = call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+            opwright_bf16 *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_slope_row_, diff_slope_C, n_ * 2, total_);
+            float diff_slope_sum__room_[512];
+            const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_slope_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
+                opwright_put_line(diff_slope_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

@@ -59,14 +59,14 @@ static void prelu_backward_f16_0_i(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -141,14 +141,14 @@ static void prelu_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t slope_X_h_ = sizes_->slope_X[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;
@@ -324,7 +324,6 @@ static void prelu_backward_f16_1_c(void *context_, int64_t part_)
 static void prelu_backward_f16_2_i(void *context_, int64_t part_)
 {
     const prelu_backward_f16_call_ *const call_ = context_;
-    opwright_f16 *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -338,14 +337,14 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512, diff_src);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -353,13 +352,10 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
-                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_X_w_, n_, total_);
-            }
+            const int64_t i_w_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
+            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
+            opwright_put_wide_f16(diff_src_sum__row_, call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_X_w_, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -384,7 +380,6 @@ static void prelu_backward_f16_2_i(void *context_, int64_t part_)
 static void prelu_backward_f16_2_c(void *context_, int64_t part_)
 {
     const prelu_backward_f16_call_ *const call_ = context_;
-    opwright_f16 *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -398,14 +393,14 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512, diff_src);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;
@@ -413,14 +408,11 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
         int64_t i_d_ = rest_3_ % I_d_;
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                float diff_src_sum__room_[512];
-                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
-                opwright_put_wide_f16(diff_src_sum__row_, diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_C, n_, total_);
-            }
+            const int64_t c = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - c);
+            float diff_src_sum__room_[512];
+            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
+            opwright_put_wide_f16(diff_src_sum__row_, call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_), diff_src_C, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -445,7 +437,6 @@ static void prelu_backward_f16_2_c(void *context_, int64_t part_)
 static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
 {
     const prelu_backward_f16_call_ *const call_ = context_;
-    opwright_f16 *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -459,14 +450,14 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, 512, diff_slope);
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
         const int64_t rest_2_ = rest_1_ / SI_h_;
         int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
@@ -474,13 +465,10 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
         int64_t diff_slope_C_ = rest_3_ % SC;
         int64_t diff_slope_N_ = rest_3_ / SC;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, SI_w_);
-            for (int64_t diff_slope_X__w_ = begin_; diff_slope_X__w_ < end_; diff_slope_X__w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_slope_X__w_);
-                const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
-                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_X_w_, n_, total_);
-            }
+            const int64_t diff_slope_X__w_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, SI_w_ - diff_slope_X__w_);
+            const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
+            opwright_put_wide_f16(diff_slope_sum__row_, call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_X_w_, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -505,7 +493,6 @@ static void prelu_backward_f16_3_diff_slope_X_(void *context_, int64_t part_)
 static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
 {
     const prelu_backward_f16_call_ *const call_ = context_;
-    opwright_f16 *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -519,14 +506,14 @@ static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, 512, diff_slope);
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t diff_slope_X__w_ = rest_1_ % SI_w_;
         const int64_t rest_2_ = rest_1_ / SI_w_;
         int64_t diff_slope_X__h_ = rest_2_ % SI_h_;
@@ -534,14 +521,11 @@ static void prelu_backward_f16_3_diff_slope_C_(void *context_, int64_t part_)
         int64_t diff_slope_X__d_ = rest_3_ % SI_d_;
         int64_t diff_slope_N_ = rest_3_ / SI_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, SC);
-            for (int64_t diff_slope_C_ = begin_; diff_slope_C_ < end_; diff_slope_C_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_slope_C_);
-                float diff_slope_sum__room_[512];
-                const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
-                opwright_put_wide_f16(diff_slope_sum__row_, diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_C, n_, total_);
-            }
+            const int64_t diff_slope_C_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, SC - diff_slope_C_);
+            float diff_slope_sum__room_[512];
+            const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
+            opwright_put_wide_f16(diff_slope_sum__row_, call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_), diff_slope_C, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

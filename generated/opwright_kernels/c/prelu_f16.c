@@ -55,14 +55,14 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -142,14 +142,14 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;

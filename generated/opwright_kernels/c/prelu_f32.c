@@ -55,14 +55,14 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_h_ = rest_1_ % I_h_;
         const int64_t rest_2_ = rest_1_ / I_h_;
         int64_t i_d_ = rest_2_ % I_d_;
@@ -86,10 +86,20 @@ static void prelu_f32_0_i(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - i_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = dst_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = dst_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
             }
@@ -148,14 +158,14 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t i_w_ = rest_1_ % I_w_;
         const int64_t rest_2_ = rest_1_ / I_w_;
         int64_t i_h_ = rest_2_ % I_h_;
@@ -179,10 +189,20 @@ static void prelu_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = dst_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = dst_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }

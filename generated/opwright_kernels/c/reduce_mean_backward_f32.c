@@ -24,7 +24,6 @@ typedef struct {
 static void reduce_mean_backward_f32_0_k(void *context_, int64_t part_)
 {
     const reduce_mean_backward_f32_call_ *const call_ = context_;
-    const float *const diff_dst = call_->diff_dst;
     const opwright_reduce_mean_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
@@ -34,25 +33,20 @@ static void reduce_mean_backward_f32_0_k(void *context_, int64_t part_)
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, diff_dst_K_step_ == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, diff_dst_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t k_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
-        for (int64_t k = begin_; k < end_; k += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - k);
-            float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
-            float diff_dst_room_[512];
-            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
-            const float same_0_ = (float)R_cells_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_total_row_[i_] = diff_dst_row_[i_] / same_0_;
-            }
+        const int64_t k_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t k = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t n_ = opwright_min(block_, K_inner_ - k);
+        float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
+        float diff_dst_room_[512];
+        const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K) + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
+        const float same_0_ = (float)R_cells_;
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_total_row_[i_] = diff_dst_row_[i_] / same_0_;
         }
     }
 }
@@ -60,43 +54,47 @@ static void reduce_mean_backward_f32_0_k(void *context_, int64_t part_)
 static void reduce_mean_backward_f32_1_r(void *context_, int64_t part_)
 {
     const reduce_mean_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_reduce_mean_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
-    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
-    const int64_t block_ = opwright_block(R_inner_, K_rows_ * K_inner_ * R_rows_, parts_, diff_src_R_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(R_inner_, K_rows_ * K_inner_ * R_rows_, parts_, diff_src_R_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(R_inner_, block_);
     const int64_t total_ = K_rows_ * K_inner_ * R_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t r_row_ = rest_1_ % R_rows_;
         const int64_t rest_2_ = rest_1_ / R_rows_;
         int64_t k = rest_2_ % K_inner_;
         int64_t k_row_ = rest_2_ / K_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, R_inner_);
-            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-            for (int64_t r = begin_; r < end_; r += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - r);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_R_step_, n_, total_, diff_src_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = diff_total[k_row_ * K_inner_ + k];
+            const int64_t r = at_ * block_;
+            const int64_t n_ = opwright_min(block_, R_inner_ - r);
+            float diff_src_room_[512];
+            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
+            float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 4, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_total[k_row_ * K_inner_ + k];
                 }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = diff_total[k_row_ * K_inner_ + k];
+            }
+            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -117,7 +115,6 @@ static void reduce_mean_backward_f32_1_r(void *context_, int64_t part_)
 static void reduce_mean_backward_f32_1_k(void *context_, int64_t part_)
 {
     const reduce_mean_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
     const opwright_reduce_mean_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
@@ -127,34 +124,39 @@ static void reduce_mean_backward_f32_1_k(void *context_, int64_t part_)
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_ * R_rows_ * R_inner_, parts_, diff_src_K_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_ * R_rows_ * R_inner_, parts_, diff_src_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * R_rows_ * R_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t r = rest_1_ % R_inner_;
         const int64_t rest_2_ = rest_1_ / R_inner_;
         int64_t r_row_ = rest_2_ % R_rows_;
         int64_t k_row_ = rest_2_ / R_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-            for (int64_t k = begin_; k < end_; k += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - k);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_K_step_, n_, total_, diff_src_room_);
-                const float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = diff_total_row_[i_];
+            const int64_t k = at_ * block_;
+            const int64_t n_ = opwright_min(block_, K_inner_ - k);
+            float diff_src_room_[512];
+            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
+            float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
+            const float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = diff_total_row_[i_ + j_];
                 }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = diff_total_row_[whole_ + j_];
+            }
+            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;

@@ -137,14 +137,13 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 && diff_src_K_step_ == 1 && diff_dst_K_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, src_K_step_ == 1 && dst_K_step_ == 1 && diff_src_K_step_ == 1 && diff_dst_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t k_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t k_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
@@ -256,13 +255,22 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - k);
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
-                    opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_K_step_, n_, total_, diff_src_room_);
+                    opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
                     const float same_0_ = (float)(r_row_ * R_inner_ + r);
                     const float *restrict dst_first_row_ = dst_first + (k - begin_);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_cut_bf16(same_0_ == dst_first_row_[i_] ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = opwright_cut_bf16(same_0_ == dst_first_row_[i_ + j_] ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f);
+                        }
+                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        diff_src_row_[whole_ + j_] = opwright_cut_bf16(same_0_ == dst_first_row_[whole_ + j_] ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f);
                     }
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
                 }

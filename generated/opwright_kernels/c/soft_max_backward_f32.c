@@ -44,14 +44,14 @@ static void soft_max_backward_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
@@ -197,14 +197,24 @@ static void soft_max_backward_f32_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float diff_src_room_[512];
                     float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                    float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_A_step_, n_, total_, diff_src_room_);
+                    float *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 4, total_);
                     float dst_room_[512];
                     const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     const float *restrict total_row_ = total + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - total_row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = dst_row_[i_ + j_] * (diff_dst_row_[i_ + j_] - total_row_[i_ + j_]);
+                        }
+                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        diff_src_row_[whole_ + j_] = dst_row_[whole_ + j_] * (diff_dst_row_[whole_ + j_] - total_row_[whole_ + j_]);
                     }
                     opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
                 }

@@ -23,39 +23,42 @@ static void static_reshape_bf16_0_y(void *context_, int64_t part_)
 {
     const static_reshape_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
-    opwright_bf16 *const dst = call_->dst;
     const opwright_static_reshape_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_Y_step_ = sizes_->dst_Y[sizes_->Y_rank - 1];
     const int64_t Y_inner_ = sizes_->Y_extents[sizes_->Y_rank - 1];
     const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
-    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(Y_inner_, Y_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(Y_inner_, block_);
     const int64_t total_ = Y_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t y_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, Y_inner_);
-        const int64_t dst_Y_y_at_ = opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y);
-        for (int64_t y = begin_; y < end_; y += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - y);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = dst + (dst_Y_y_at_ + y * dst_Y_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_Y_step_, n_, total_, dst_room_);
-            opwright_bf16 src_room_[512];
-            const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
-            #pragma GCC unroll 4
-            for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {
-                src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
-            }
-            const opwright_bf16 *restrict src_row_ = sizes_->X_rank == 1 ? opwright_row_bf16(src + opwright_cell_offset(y_row_ * Y_inner_ + y, sizes_->X_rank, sizes_->X_extents, sizes_->src_X), sizes_->src_X[0], n_, src_room_) : src_room_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = src_row_[i_];
-            }
-            opwright_put_bf16(dst_row_, dst_first_, dst_Y_step_, n_);
+        const int64_t y_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t y = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t n_ = opwright_min(block_, Y_inner_ - y);
+        opwright_bf16 dst_room_[512];
+        opwright_bf16 * dst_first_ = call_->dst + (opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y) + y * dst_Y_step_);
+        opwright_bf16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = opwright_past(dst_row_, dst_Y_step_, n_ * 2, total_);
+        opwright_bf16 src_room_[512];
+        const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
+        #pragma GCC unroll 4
+        for (int64_t i_ = 0; i_ < src_row_gaps_; ++i_) {
+            src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
         }
+        const opwright_bf16 *restrict src_row_ = sizes_->X_rank == 1 ? opwright_row_bf16(src + opwright_cell_offset(y_row_ * Y_inner_ + y, sizes_->X_rank, sizes_->X_extents, sizes_->src_X), sizes_->src_X[0], n_, src_room_) : src_room_;
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_bf16 cells_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                cells_[j_] = src_row_[i_ + j_];
+            }
+            opwright_put_line(dst_row_ + i_, cells_, past_);
+        }
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            dst_row_[whole_ + j_] = src_row_[whole_ + j_];
+        }
+        opwright_put_bf16(dst_row_, dst_first_, dst_Y_step_, n_);
     }
 }
 

@@ -22,7 +22,7 @@ from . import nodes
 from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
 
 SIZES = Name("sizes_")
-BEGIN = Name("begin_")
+BEGIN, END = Name("begin_"), Name("end_")
 BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
 _LOGIC = {"and": "&&", "or": "||"}
 ROOM = 512  # lanes of a block otherwise
@@ -61,7 +61,10 @@ class Elements:
         self.task: dict[str, Declare] = {}  # offsets of rows of runs, for the loops that walk them
         self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # memoised by cell while offsets stay
         self.used: set[str] = set()  # arrays
-        self.steps: list[Expr] = []  # strides of rows, which need no buffer if they are 1
+        self.steps: dict[Expr, Expr] = {}  # strides of rows, and the number that each is if the row needs no buffer
+        # Whether rows may be stretched cells. Such rows are short: their offsets stand together, so that compilers look
+        # at the number of axes once. A sum of 4096 x 64 and 64 f32 takes 0.85 of the time (AMD Zen 4, gcc 12.2).
+        self.stretches = False
         self.minimum = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
         self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         self.axes = spatial_names(op)
@@ -83,6 +86,10 @@ class Elements:
             if any(number not in own and axis.kind != "ones" for number, axis in enumerate(array.axes)):
                 return ROOM
         return BLOCK
+
+    def buffered(self, step: Expr, unless: Expr = ONE) -> None:
+        """Rows of a stride are buffered unless it is a number, 1 if any of them asks for it; of stride 0, always."""
+        self.steps[step] = ONE if self.steps.get(step) == ONE else unless
 
     # Constants.
 

@@ -16,7 +16,7 @@ from ..language.expr import Read
 from ..language.model import Op
 from . import nodes
 from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, For, Name, Stmt
-from .step_elements import BEGIN, Term
+from .step_elements import BEGIN, END, Term
 from .step_lowering import Lowering
 
 AT, CELLS = Name("at_"), Name("cells_")
@@ -51,6 +51,9 @@ class Finish(Lowering):
         step = Call("opwright_min", (block, Binary("-", along, Binary("%", cell, along))))
         loop = For("at_", ZERO, CELLS, body, step=step)
         return (*nodes.used(self.declared.values(), loop), loop)
+
+    def whole_block(self) -> list[Stmt]:
+        return [Declare(self.lane_name(), BEGIN), Declare("n_", Binary("-", END, BEGIN))]
 
     def streams(self, target: Read) -> bool:
         return False  # its stretches are those of the engine's tiles

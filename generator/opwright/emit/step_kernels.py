@@ -17,7 +17,8 @@ from ..language.dtypes import DTYPES
 from ..language.model import Op
 from ..language.types import symbol_kinds
 from ..memo import memoised
-from .nodes import Stmt
+from . import step_wholes
+from .nodes import Declare, Member, Name, Stmt
 from .step_finish import Finish
 from .step_lowering import Lowering, absence, optional_outputs
 
@@ -183,7 +184,10 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
         for p in parameters(op, row)
         if p.name in lowering.used and p.name != finishes and not lowering.is_number(p.name)
     )
-    return PhaseFunction(name, body, arrays, lowering.staged.private, finishes)
+    calls = [Declare(p.name, Member(Name("call_"), p.name)) for p in arrays if p.role != "between"]
+    kept, body = step_wholes.inlined(calls, body, loops=1)
+    named = tuple(p for p in arrays if p.role == "between" or p.name in {one.name for one in kept})
+    return PhaseFunction(name, body, named, lowering.staged.private, finishes)
 
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:

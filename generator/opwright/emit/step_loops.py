@@ -19,7 +19,7 @@ from ..language.types import symbol_kinds
 from . import nodes
 from .nodes import ZERO, Binary, Call, Declare, Expr, For, If, Name, Stmt
 from .step_bounds import Bounds
-from .step_elements import BEGIN, Elements, expr_name
+from .step_elements import BEGIN, END, Elements, expr_name
 from .step_values import Values
 
 
@@ -112,17 +112,25 @@ class Loops(Elements):
             self.wholes[end] = f"{stem}{sum(name.startswith(stem) for name in self.wholes.values())}_"
         return Name(self.wholes[end])
 
-    def laned(self, bounds: Bounds, body: Sequence[Stmt], source: str) -> For:
-        """The loop over rows of lanes: a block at a time, of which there are `n_`."""
+    def laned(self, bounds: Bounds, body: Sequence[Stmt], source: str) -> list[Stmt]:
+        """The loop over rows of lanes: a block at a time, of which there are `n_`; a task's block needs no loop."""
         lane = self.lane_name()
         low, high = self.lane_span(bounds)
         block = Name("block_")
         self.laned_rows = True
+        if len(self.phase.parts) == len(self.phase.parts[0].formulas) == 1 and (low, high) == (BEGIN, END):
+            return [*self.whole_block(), *body]
         count = Declare("n_", Call("opwright_min", (block, Binary("-", high, Name(lane)))))
-        return For(lane, low, high, (count, *body), step=block, source=source)
+        return [For(lane, low, high, (count, *body), step=block, source=source)]
+
+    def whole_block(self) -> list[Stmt]:
+        """The first lane of a task's block, and how many there are, if only one step has it."""
+        lane, block = self.lane_name(), Name("block_")
+        count = Call("opwright_min", (block, Binary("-", self.along(), Name(lane))))
+        return [Declare(lane, Binary("*", Name("at_"), block)), Declare("n_", count)]
 
     def lane_span(self, bounds: Bounds) -> tuple[Expr, Expr]:
-        begin, end = (BEGIN, Name("end_")) if self.blocked else (ZERO, self.along())
+        begin, end = (BEGIN, END) if self.blocked else (ZERO, self.along())
         return bounds.span(self.lane_name(), begin, end)
 
     def leave_rows(self) -> None:

@@ -18,6 +18,7 @@ from ..language.expr import Read
 from ..language.model import Op
 from . import nodes, step_endings, step_fusion, step_tiles, step_wholes
 from .nodes import (
+    ONE,
     ZERO,
     Assign,
     Binary,
@@ -82,7 +83,7 @@ class Lowering(Tasks):
         inner = tuple(statement for step in steps for statement in step)
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
-            self.steps += [ZERO] if self.tables else []
+            self.steps |= {ZERO: ONE} if self.tables else {}
             singles = {name for name in self.used if self.dtype(name) == "f32"}
             inner = step_wholes.picked(inner, {*self.tables.values()}, singles)
         digits, task, total = self.decoded()
@@ -90,7 +91,12 @@ class Lowering(Tasks):
         if rows is not None:
             loop = self.groups(total, digits, steps, rows)
         else:
-            loop = self.tasks(total, digits, [*task, *self.filled(digits), *self.of_task(), *self.numbers(), *inner])
+            begins = self.of_task()
+            if not self.stretches:
+                begins, inner = step_wholes.inlined(begins, inner)
+            inner = (*self.filled(digits), *begins, *self.numbers(), *inner)
+            wanted = nodes.names_of(inner)
+            loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *inner])
         tables = (DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items())
         made = (*self.declared.values(), *tables, *loop)
         tiles = self.moved()
@@ -206,7 +212,7 @@ class Lowering(Tasks):
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
                 lanes = self.laned(bounds, row.written(), part.source)
-                made = self.looped([*target_loops, *reduced], bounds, [lanes], part.source)
+                made = self.looped([*target_loops, *reduced], bounds, lanes, part.source)
         else:
             cell = self.update(part, formula.value)
             if lane:
@@ -239,7 +245,7 @@ class Lowering(Tasks):
         """A reduction along lanes: a fixed number of sums, which are combined at the end."""
         name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
         self.sums += 1
-        inner = self.looped(reduced, bounds, [self.laned(bounds, row.reduced(name), part.source)], part.source)
+        inner = self.looped(reduced, bounds, self.laned(bounds, row.reduced(name), part.source), part.source)
         total = updated(
             values,
             part.operator,

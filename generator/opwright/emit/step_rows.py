@@ -16,7 +16,7 @@ from ..derive.program import INITIAL, Formula, Part
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
-from . import nodes
+from . import nodes, step_lines
 from .nodes import (
     ONE,
     ZERO,
@@ -79,6 +79,8 @@ class Row:
         self.same: dict[expr.Expr, str] = {}
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         self.gathers = False  # whether a row has no stride
+        self.lined = False  # whether it is stored a line at a time
+        self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
         self.inside = LaneValues(
             **{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted, row=self.function_of_row
@@ -103,27 +105,31 @@ class Row:
         dtype = self.elements.dtype(target.tensor)
         updates = operator != "set" or target in self.formula.reads
         wide = not updates and self.widened(dtype)
+        value, source = self.formula.value, self.part.source
+        function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
+        self.lined = self.elements.streams(target) and not (updates or wide or step_lines.costly(value))
         row = WIDE.name if wide else self.target_row(updates)
 
-        source = self.part.source
-
-        def loop(value: expr.Expr) -> For:
+        def loop(value: expr.Expr) -> list[Stmt]:
+            if self.lined:
+                size, c_type = DTYPES[dtype].size, self.elements.c_type(target.tensor)
+                make = lambda position: self.at(position, lambda: self.inside.copied(value, dtype))  # noqa: E731
+                return step_lines.stored(row, c_type, size, make, source)
             cell = Index(Name(row), Name("i_"))
-            if operator == "set":
-                found = (lambda: self.inside.cell(value)) if wide else lambda: self.inside.copied(value, dtype)
-                made = self.at(Name("i_"), found)
-                return For("i_", ZERO, N, (Assign(cell, made, source=source),), source=source)
-            made = self.at(Name("i_"), lambda: self.inside.cell(value))
-            return For("i_", ZERO, N, (updated(self.values, operator, cell, made, source),), source=source)
+            copies = operator == "set" and not wide
+            made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype) if copies else self.inside.cell(value))
+            update = Assign(cell, made, source=source)
+            if operator != "set":
+                update = updated(self.values, operator, cell, made, source)  # type: ignore[assignment]
+            return [For("i_", ZERO, N, (update,), source=source)]
 
-        value = self.formula.value
         if wide and self.converted(value):
             loops: list[Stmt] = []
-        elif operator == "set" and dtype == "f32" and isinstance(value, expr.Call) and self.inside.of_rows(value):
-            loops = [loop(value.arguments[0]), _made_of_row(value, row)]
-            self.elements.steps.append(ZERO)
+        elif isinstance(function, expr.Call):
+            loops = [*loop(function.arguments[0]), _made_of_row(function, row)]
+            self.elements.buffered(ZERO)
         else:
-            loops = self.powers(loop) or [loop(value)]
+            loops = self.powers(loop) or loop(value)
         return (*self.before, *loops, *self.after)
 
     def widened(self, dtype: str) -> bool:
@@ -134,7 +140,7 @@ class Row:
         if dtype != "f16" or self.values.accumulate != "f32" or alike or step is None:
             return False
         self.elements.used.add(self.part.target.tensor)
-        self.elements.steps.append(ZERO)  # rows of no more than the room has
+        self.elements.buffered(ZERO)  # rows of no more than the room has
         values = Name(self._row(value)) if self.converted(value) else WIDE
         self.before += [DeclareArray(WIDE.name, "float", ROOM)] if values is WIDE else []
         rows = Name("total_") if self.elements.streams(self.part.target) else ONE
@@ -152,7 +158,7 @@ class Row:
         term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
         return (*self.before, For("i_", ZERO, N, (term,), source=source))
 
-    def powers(self, loop: Callable[[expr.Expr], For]) -> list[Stmt]:
+    def powers(self, loop: Callable[[expr.Expr], list[Stmt]]) -> list[Stmt]:
         """Loops for a power with an exponent that is equal for all lanes: small ones are products."""
         value = self.formula.value
         calls = [node for node in expr.walk(value) if isinstance(node, expr.Call) and node.function == "pow"]
@@ -164,11 +170,11 @@ class Row:
         number, small = self.hoisted(exponent), [expr.Number(2), expr.Number(3)]
         known = [Binary("==", number, self.values.number(power.value)) for power in small]
         made: list[Stmt] = [
-            If(test, (loop(expr.replaced(value, calls[0], expr.Call("pow", (base, power)))),), source=self.part.source)
+            If(test, (*loop(expr.replaced(value, calls[0], expr.Call("pow", (base, power)))),), source=self.part.source)
             for test, power in zip(known, small, strict=True)
         ]
         others = nodes.both([Binary("!=", number, self.values.number(power.value)) for power in small])
-        return [*made, If(others, (loop(value),), source=self.part.source)]
+        return [*made, If(others, (*loop(value),), source=self.part.source)]
 
     def reduced(self, sums: str) -> tuple[Stmt, ...]:
         """The step if lanes are reduced: each adds to one of SUMS."""
@@ -217,7 +223,7 @@ class Row:
             cell = Assign(Index(Name(name), Name("i_")), argument, source=self.part.source)
             loop = For("i_", ZERO, N, (cell,), source=self.part.source)
             self.before += [DeclareArray(name, "float", ROOM), loop, _made_of_row(tree, name)]
-            self.elements.steps.append(ZERO)
+            self.elements.buffered(ZERO)
             self.elements.position = position
         return Index(Name(self.functions[tree]), position)
 
@@ -231,7 +237,7 @@ class Row:
             self.elements.position = None
             self.rows[read] = self._row(read)
             self.elements.position = position
-        return Index(Name(self.rows[read]), position)
+        return Index(Name(self.rows[read]), step_lines.place(position, self.by.get(read)))
 
     def _named(self, read: Read) -> tuple[str, str, str]:
         """Names for a row, its buffer, and its first cell."""
@@ -252,14 +258,14 @@ class Row:
         self.before.append(DeclareArray(room, c_type, ROOM))
         wrapped = self._wrapped(read, room) if step is None else None
         if wrapped is not None:
-            elements.steps.append(nodes.integer(0))
+            elements.buffered(ZERO)
             self.before.append(Declare(name, wrapped, pointer, changes=True))
             return name
         if step is None:  # no fixed stride to the next one
             self.gathers, elements.position = True, Name("i_")
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
             elements.position = None
-            elements.steps.append(nodes.integer(0))
+            elements.buffered(ZERO)
             flat, stride = elements.flat(read)
             if flat is None:
                 self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source, unroll=GATHERED))
@@ -271,13 +277,30 @@ class Row:
             here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), stride, N, Name(room))), Name(room))
             self.before.append(Declare(name, here, pointer, changes=True))
             return name
-        elements.steps.append(step)
-        row = Call(f"opwright_row_{dtype}", (self._at(read), step, N, Name(room)))
+        by = self.spread(read, name, step)
+        elements.buffered(step, by or ONE)
+        cells = (
+            N
+            if by is None
+            else Conditional(by, N, step_lines.cells_of(DTYPES[elements.dtype(self.part.target.tensor)].size))
+        )
+        row = Call(f"opwright_row_{dtype}", (self._at(read), step, cells, Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
             bytes_ = product(N, nodes.integer(DTYPES[dtype].size))
             self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(name), N), bytes_))))
         return name
+
+    def spread(self, read: Read, row: str, step: Expr) -> Expr | None:
+        """1, or 0 if one cell makes a row that is stored a line at a time; None of rows that have all their cells."""
+        elements = self.elements
+        tensor = next((tensor for tensor in elements.op.inputs if tensor.name == read.tensor), None)
+        stretches = tensor is not None and (tensor.broadcast or tensor.optional)
+        if not (self.lined and stretches) or not nodes.names(step) <= elements.declared.keys():
+            return None
+        elements.stretches = True
+        self.by[read] = elements.constant(f"{row.replace('_row_', '_by_')}", Binary("!=", step, ZERO))
+        return self.by[read]
 
     def _wrapped(self, read: Read, room: str) -> Expr | None:
         """A row that goes around an axis, as pieces with one stride; None if it does not."""
@@ -316,17 +339,18 @@ class Row:
         step = elements.step(target)
         assert step is not None
         self.rows[target] = name
+        lines = step_lines.declared(name, step, DTYPES[dtype].size) if self.lined else []
         if step == ONE:
-            self.before.append(Declare(name, self._at(target), f"{c_type} *restrict", changes=True))
+            self.before += [Declare(name, self._at(target), f"{c_type} *restrict", changes=True), *lines]
             return name
-        elements.steps.append(step)
+        elements.buffered(step)
         self.before += [DeclareArray(room, c_type, ROOM), Declare(first, self._at(target), f"{c_type} *", changes=True)]
         place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
         if updates:
             place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))
-        elif elements.streams(target):
+        elif elements.streams(target) and not self.lined:
             place = Call(f"opwright_place_{dtype}", (Name(first), step, N, Name("total_"), Name(room)))
-        self.before.append(Declare(name, place, f"{c_type} *restrict", changes=True))
+        self.before += [Declare(name, place, f"{c_type} *restrict", changes=True), *lines]
         self.after.append(Do(Call(f"opwright_put_{dtype}", (Name(name), Name(first), step, N))))
         return name
 

@@ -14,7 +14,7 @@ from ..derive.program import INITIAL
 from ..language.model import Op
 from . import nodes, step_groups, step_wholes
 from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Expr, For, If, Index, Name, Stmt
-from .step_elements import BEGIN, ROOM
+from .step_elements import BEGIN, END, ROOM
 from .step_loops import Loop, Loops, letter_of
 
 LONG = 2**30  # lanes per block along a row
@@ -88,6 +88,9 @@ class Tasks(Loops):
         wholes = step_wholes.by_letter(self.wholes, [name for name, _ in digits])
         always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
         if not self.counts_on(digits):
+            block = [one for one in numbered if one.name == "at_"]
+            kept, body = step_wholes.inlined(block, body)
+            numbered = [one for one in numbered if one not in block or one in kept]
             changing = [replace(one, changes=False) for one in changing]
             loop = For("task_", begin.value, end, (*numbered, *changing, *body))
             return [number, past, *always, loop]
@@ -151,48 +154,44 @@ class Tasks(Loops):
             made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
         return made
 
-    def decoded(self) -> tuple[list[tuple[str, Expr]], list[Stmt], Expr]:
+    def decoded(self) -> tuple[list[tuple[str, Expr]], list[Declare], Expr]:
         """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
         digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
-        after: list[Stmt] = []
+        after: list[Declare] = []
         if self.lanes is not None:
             maximum = self.max_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant(
-                    "block_", Call("opwright_block", (along, others, Name("parts_"), maximum, self.stored()))
-                )
+                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), maximum)))
                 digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
-                after = [Declare("begin_", Binary("*", Name("at_"), block)), Declare("end_", end)]
+                after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
             elif self.laned_rows:
                 self.constant("block_", maximum)
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
 
-    def stored(self) -> Expr:
-        """The output that a phase stores, whose place says whether it goes past the caches; 0 where it stores none."""
-        names = [part.target.tensor for part in self.phase.parts]
-        outputs = [name for name in names if self.program.arrays[name].role != "between"]
-        return Name(outputs[0]) if outputs else ZERO
-
-    def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Stmt]:
+    def digits_of_task(self, digits: Sequence[tuple[str, Expr]], rest: Expr) -> list[Declare]:
         """Names with their values as functions of the task's number; slowest first."""
-        statements: list[Stmt] = []
+        statements: list[Declare] = []
         counted = rest == Name("first_task_")
         if len(digits) < 2:
             return [Declare(name, rest, changes=counted) for name, _ in digits]
         for number, (name, extent) in enumerate(reversed(digits[1:]), start=1):
             last = number + 1 == len(digits)
             left = digits[0][0] if last else f"rest_{number}_"
-            statements.append(Declare(name, Binary("%", rest, extent), changes=counted))
-            statements.append(Declare(left, Binary("/", rest, extent), changes=counted and last))
+            remainder: Expr = Binary("%", rest, extent)
+            quotient: Expr = Binary("/", rest, extent)
+            if name == "at_":  # most rows are one block
+                remainder, quotient = (Call(f"opwright_{of}_by", (rest, extent)) for of in ("rest", "floor"))
+            statements.append(Declare(name, remainder, changes=counted))
+            statements.append(Declare(left, quotient, changes=counted and last))
             rest = Name(left)
         return statements
 
     def max_lanes(self) -> Expr:
         """The number of lanes per block: fewer if a row needs a buffer."""
-        room, steps = nodes.integer(ROOM), [step for step in dict.fromkeys(self.steps) if step != ONE]
+        room, steps = nodes.integer(ROOM), {step: one for step, one in self.steps.items() if step != ONE}
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
         if ZERO in steps or not steps:
             return room if steps else long
-        return Conditional(nodes.both([Binary("==", step, ONE) for step in steps]), long, room)
+        return Conditional(nodes.both([Binary("==", step, one) for step, one in steps.items()]), long, room)

@@ -7,7 +7,7 @@ loop, because it might be by 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
@@ -145,6 +145,34 @@ def _divides(code: Expr) -> bool:
 
 def _is_quotient(code: Call) -> bool:
     return code.function.removeprefix("opwright_") in QUOTIENTS
+
+
+def inlined(
+    declared: Sequence[Declare], body: Sequence[Stmt], loops: int = 0
+) -> tuple[list[Declare], tuple[Stmt, ...]]:
+    """Values that statements need once, in no more than some loops, where they are needed.
+
+    Returns the other values, and the statements.
+    """
+    found = {one.name: one.value for one in declared if _count(body, one.name) <= 2**loops}
+
+    def inner(code: Any) -> Any:
+        if isinstance(code, Name):
+            return found.get(code.name, code)
+        return nodes.mapped(code, inner) if nodes.names(code) & found.keys() else code
+
+    return [one for one in declared if one.name not in found], tuple(map(inner, body))
+
+
+def _count(codes: Iterable[Code], name: str) -> int:
+    """How often a name is used; in a loop, more than once."""
+    uses = 0
+    for code in codes:
+        if isinstance(code, Name):
+            uses += code.name == name
+        elif name in nodes.names(code):
+            uses += _count(nodes.parts(code), name) * (2 if isinstance(code, For) else 1)
+    return uses
 
 
 def by_letter(wholes: Mapping[Expr, str], letters: Sequence[str]) -> dict[str, list[Declare]]:

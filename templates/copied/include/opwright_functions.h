@@ -134,8 +134,12 @@ OPWRIGHT_OUTLINED int64_t opwright_row_offset_of_many(int64_t row, int64_t rank,
     return offset + row * strides[0];
 }
 
+// For three axes, compilers divide once for all arrays.
 static inline int64_t opwright_row_offset(int64_t row, int64_t rank, const int64_t *extents, const int64_t *strides)
 {
+    if (rank == 3) {
+        return row / extents[1] * strides[0] + row % extents[1] * strides[1];
+    }
     return rank <= 1 ? 0 : rank == 2 ? row * strides[0] : opwright_row_offset_of_many(row, rank, extents, strides);
 }
 
