@@ -160,7 +160,6 @@ def resolve(
             "variance": (0, (N, N * 512)),
             "variance_sum": (0, (N, N * 512)),
             "sqrt_of_variance": (0, (N, N * 512)),
-            "diff_variance_2": (0, (N, N * 512)),
             "diff_spread": (0, (N, N * 512)),
             "mean_sum": (0, (N, N * 512)),
             "diff_total": (0, (N, N * 512)),
@@ -214,7 +213,6 @@ OPERATION = StepOperation(
         ArrayInfo("variance", "between", {}),
         ArrayInfo("variance_sum", "between", {}),
         ArrayInfo("sqrt_of_variance", "between", {}),
-        ArrayInfo("diff_variance_2", "between", {}),
         ArrayInfo("diff_spread", "between", {}),
         ArrayInfo("mean_sum", "between", {}),
         ArrayInfo("diff_total", "between", {}),
@@ -251,7 +249,6 @@ OPERATION = StepOperation(
         Field("variance_at", "at", "variance", "", 0, 0),
         Field("variance_sum_at", "at", "variance_sum", "", 0, 0),
         Field("sqrt_of_variance_at", "at", "sqrt_of_variance", "", 0, 0),
-        Field("diff_variance_2_at", "at", "diff_variance_2", "", 0, 0),
         Field("diff_spread_at", "at", "diff_spread", "", 0, 0),
         Field("mean_sum_at", "at", "mean_sum", "", 0, 0),
         Field("diff_total_at", "at", "diff_total", "", 0, 0),
@@ -267,7 +264,7 @@ OPERATION = StepOperation(
     phases=(
         (
             Lanes("x", False, (("src", "X"), ("diff_dst", "X"), ), terms=28),
-            Lanes("g", True, (("diff_variance", "G"), ("diff_mean", "G"), ), terms=40),
+            Lanes("g", True, (("diff_variance", "G"), ("diff_mean", "G"), ), terms=38),
         ),
         (Lanes("x", True, (("diff_src", "X"), )), Lanes("diff_src_C_", True, (("diff_src", "C"), )), ),
         (Lanes("diff_gamma_C_", True, (("diff_gamma", "C"), )), ),

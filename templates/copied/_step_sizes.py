@@ -134,7 +134,7 @@ class Sizes:
         """Along which of its letters the lanes of a phase go."""
         candidates = []
         for letter in letters:
-            extents, steps = [1], list[int]()
+            extents, steps = list[int](), list[int]()
             for name, axis in letter.walks:
                 strides = self.strides(name, axis, runs)
                 symbol = self.info(name).axes[axis]
@@ -143,8 +143,9 @@ class Sizes:
                     continue
                 extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
                 steps += strides[-1:]
+            extents = extents or [*self.resolution.letters.get(letter.letter, (1,))[-1:]]  # it walks sums alone
             candidates.append(
-                Candidate(letter, max(extents), tuple(steps), letter.moves and self.crossed(letter, runs))
+                Candidate(letter, max(extents, default=1), tuple(steps), letter.moves and self.crossed(letter, runs))
             )
         number, row = chosen(candidates)
         if row is not None:

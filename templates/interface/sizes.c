@@ -223,7 +223,7 @@ static bool crosses(const planner *t, const opw_lanes *letter)
 
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {letter, 1, !letter->apart, false};
+    candidate made = {letter, 0, !letter->apart, false};
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
         const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
         const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));
@@ -238,6 +238,10 @@ static candidate described(const planner *t, const opw_lanes *letter)
             along != NULL ? along->extents[along->count - 1] : array->shape[spots.at[spots.count - 1]];
         made.extent = extent > made.extent ? extent : made.extent;
         made.near = made.near && (count == 0 || steps[count - 1] == 0 || steps[count - 1] == 1);
+    }
+    if (made.extent == 0) { // it walks sums alone
+        const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
+        made.extent = own.count > 0 ? (int64_t)own.at[own.count - 1] : 1;
     }
     made.crossed = letter->moves && crosses(t, letter);
     return made;

@@ -14,10 +14,10 @@ from opwright.language.library import Library
 from opwright.language.model import Op
 from support.generated import FULL, rng
 from support.package import package
-from support.row_formulas import FORMULAS
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_calls import StepCall, StepCaller
 from support.step_verdicts import difference, first_disagreement, outputs
+from support.user_formulas import FORMULAS
 
 SPECS = Path(__file__).parents[1] / "data" / "formulas"
 NAMES = sorted(path.stem for path in SPECS.glob("*.yaml"))

@@ -59,16 +59,21 @@ def axes_of(rng: Rng, count: int) -> dict[str, str]:
 
 
 def draw(rng: Rng, op: str, solved: str) -> Drawn:
-    """Of one to three axes, with or without images, groups and channels, each tensor's axes in any order."""
+    """Of one to three axes, with or without images, groups and channels, each tensor's axes in any order.
+
+    Sometimes weights are read from their last tap on.
+    """
     count = int(rng.choice([1, 2, 2, 3]))
     moves = moves_of(rng, count)
     axes = axes_of(rng, count)
     finished = solved != "big" and bool(rng.integers(2))
     inputs = [side for side in SOLVED if side != solved]
     letters = {*"".join(axes.values())}
+    back = {c for c in "klm"[:count] if solved != "weights" and rng.random() < 0.25}
 
     def read(name: str, side: str) -> str:
-        return f"{name}[{', '.join(index(moves[c]) if c in moves else c for c in axes[side])}]"
+        indices = (f"{c.upper()} - 1 - {c}" if side == "weights" and c in back else c for c in axes[side])
+        return f"{name}[{', '.join(index(moves[c]) if c in moves else c for c in indices)}]"
 
     def dims(side: str) -> str:
         return ", ".join(f"{c.upper()}: {c.upper()}" for c in axes[side])

@@ -44,14 +44,14 @@ static void avg_pool_backward_f32_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         int64_t o_d_ = rest_1_ / O_h_;
         int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
@@ -247,14 +247,13 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : 512, diff_src);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t n = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t n = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
@@ -263,9 +262,19 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         float diff_src_room_[512];
                         float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = 0.0f;
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = 0.0f;
+                            }
+                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            diff_src_row_[whole_ + j_] = 0.0f;
                         }
                         opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }

@@ -44,14 +44,14 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         int64_t o_d_ = rest_1_ / O_h_;
         int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
@@ -133,14 +133,14 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_w_ = rest_1_ % O_w_;
         const int64_t rest_2_ = rest_1_ / O_w_;
         int64_t o_h_ = rest_2_ % O_h_;
@@ -452,14 +452,14 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
         int64_t o_d_ = rest_2_ % O_d_;

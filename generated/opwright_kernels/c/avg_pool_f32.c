@@ -44,14 +44,14 @@ static void avg_pool_f32_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096, 0);
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         int64_t o_d_ = rest_1_ / O_h_;
         int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
@@ -133,14 +133,14 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_w_ = rest_1_ % O_w_;
         const int64_t rest_2_ = rest_1_ / O_w_;
         int64_t o_h_ = rest_2_ % O_h_;
@@ -200,20 +200,40 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                 if (exclude_pad_word_ == 1) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (exclude_pad_word_ == 0) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -262,20 +282,40 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                 if (exclude_pad_word_ == 1) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (exclude_pad_word_ == 0) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -324,20 +364,40 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                 if (exclude_pad_word_ == 1) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (exclude_pad_word_ == 0) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -386,20 +446,40 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                 if (exclude_pad_word_ == 1) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (exclude_pad_word_ == 0) {
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = tile_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = tile_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -468,14 +548,14 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
         int64_t o_d_ = rest_2_ % O_d_;
@@ -512,11 +592,21 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = total_row_[i_] / cells_row_[i_];
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = total_row_[i_ + j_] / cells_row_[i_ + j_];
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = total_row_[whole_ + j_] / cells_row_[whole_ + j_];
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                 }
@@ -526,11 +616,21 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     float dst_room_[512];
                     float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
                     const float *restrict total_row_ = total + (o_w_ - begin_);
                     const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = total_row_[i_] / same_0_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = total_row_[i_ + j_] / same_0_;
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = total_row_[whole_ + j_] / same_0_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                 }

@@ -37,15 +37,9 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
 {
     const batch_norm_forward_training_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
-    const opwright_bf16 *const mean = call_->mean;
-    const opwright_bf16 *const variance = call_->variance;
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const beta = call_->beta;
     opwright_bf16 *const dst = call_->dst;
-    opwright_bf16 *const running_mean = call_->running_mean;
-    opwright_bf16 *const running_variance = call_->running_variance;
-    opwright_bf16 *const batch_mean = call_->batch_mean;
-    opwright_bf16 *const batch_variance = call_->batch_variance;
     const opwright_batch_norm_forward_training_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t N = sizes_->N;
@@ -153,10 +147,10 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
                 }
             }
         }
-        running_mean[c * running_mean_C] = opwright_to_bf16((float)momentum * opwright_from_bf16(mean[c * mean_C]) + (1.0f - (float)momentum) * batch_mean_sum_);
-        running_variance[c * running_variance_C] = opwright_to_bf16((float)momentum * opwright_from_bf16(variance[c * variance_C]) + (1.0f - (float)momentum) * batch_variance_sum_);
-        batch_mean[c * batch_mean_C] = opwright_to_bf16(batch_mean_sum_);
-        batch_variance[c * batch_variance_C] = opwright_to_bf16(batch_variance_sum_);
+        call_->running_mean[c * running_mean_C] = opwright_to_bf16((float)momentum * opwright_from_bf16(call_->mean[c * mean_C]) + (1.0f - (float)momentum) * batch_mean_sum_);
+        call_->running_variance[c * running_variance_C] = opwright_to_bf16((float)momentum * opwright_from_bf16(call_->variance[c * variance_C]) + (1.0f - (float)momentum) * batch_variance_sum_);
+        call_->batch_mean[c * batch_mean_C] = opwright_to_bf16(batch_mean_sum_);
+        call_->batch_variance[c * batch_variance_C] = opwright_to_bf16(batch_variance_sum_);
     }
 }
 
@@ -192,7 +186,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t gamma_by_ = gamma_C != 0;
     const int64_t beta_C = sizes_->beta_C;
+    const int64_t beta_by_ = beta_C != 0;
     const int64_t running_mean_C = sizes_->running_mean_C;
     const double momentum = sizes_->momentum;
     const int64_t mean_C = sizes_->mean_C;
@@ -201,13 +197,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == gamma_by_ && beta_C == beta_by_ && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
@@ -615,17 +610,26 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
-                        opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         opwright_bf16 gamma_room_[512];
-                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + c * gamma_C, gamma_C, gamma_by_ ? n_ : 32, gamma_room_);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         const float *restrict shared_0__row_ = shared_0_ + (c - begin_);
                         opwright_bf16 beta_room_[512];
-                        const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + c * beta_C, beta_C, n_, beta_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + opwright_from_bf16(beta_row_[i_]));
+                        const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + c * beta_C, beta_C, beta_by_ ? n_ : 32, beta_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - batch_mean_sum__row_[i_ + j_]) / shared_0__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]));
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) / shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
@@ -636,14 +640,23 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 running_mean_room_[512];
             opwright_bf16 * running_mean_first_ = running_mean + c * running_mean_C;
-            opwright_bf16 *restrict running_mean_row_ = opwright_place_bf16(running_mean_first_, running_mean_C, n_, total_, running_mean_room_);
+            opwright_bf16 *restrict running_mean_row_ = running_mean_C == 1 ? running_mean_first_ : running_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(running_mean_row_, running_mean_C, n_ * 2, total_);
             const float same_0_ = (float)momentum;
             opwright_bf16 mean_room_[512];
             const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + c * mean_C, mean_C, n_, mean_room_);
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_mean_row_[i_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[i_]) + same_1_ * batch_mean_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[i_ + j_]) + same_1_ * batch_mean_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(running_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                running_mean_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[whole_ + j_]) + same_1_ * batch_mean_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(running_mean_row_, running_mean_first_, running_mean_C, n_);
         }
@@ -651,14 +664,23 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 running_variance_room_[512];
             opwright_bf16 * running_variance_first_ = running_variance + c * running_variance_C;
-            opwright_bf16 *restrict running_variance_row_ = opwright_place_bf16(running_variance_first_, running_variance_C, n_, total_, running_variance_room_);
+            opwright_bf16 *restrict running_variance_row_ = running_variance_C == 1 ? running_variance_first_ : running_variance_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(running_variance_row_, running_variance_C, n_ * 2, total_);
             const float same_0_ = (float)momentum;
             opwright_bf16 variance_room_[512];
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_variance_row_[i_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[i_]) + same_1_ * batch_variance_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[i_ + j_]) + same_1_ * batch_variance_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(running_variance_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                running_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_ * batch_variance_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(running_variance_row_, running_variance_first_, running_variance_C, n_);
         }
@@ -666,10 +688,19 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 batch_mean_room_[512];
             opwright_bf16 * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            opwright_bf16 *restrict batch_mean_row_ = opwright_place_bf16(batch_mean_first_, batch_mean_C, n_, total_, batch_mean_room_);
+            opwright_bf16 *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(batch_mean_row_, batch_mean_C, n_ * 2, total_);
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_row_[i_] = opwright_to_bf16(batch_mean_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(batch_mean_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(batch_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_mean_row_[whole_ + j_] = opwright_to_bf16(batch_mean_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
         }
@@ -677,10 +708,19 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int64_t n_ = opwright_min(block_, end_ - c);
             opwright_bf16 batch_variance_room_[512];
             opwright_bf16 * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            opwright_bf16 *restrict batch_variance_row_ = opwright_place_bf16(batch_variance_first_, batch_variance_C, n_, total_, batch_variance_room_);
+            opwright_bf16 *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(batch_variance_row_, batch_variance_C, n_ * 2, total_);
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_row_[i_] = opwright_to_bf16(batch_variance_sum__row_[i_]);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(batch_variance_sum__row_[i_ + j_]);
+                }
+                opwright_put_line(batch_variance_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_variance_row_[whole_ + j_] = opwright_to_bf16(batch_variance_sum__row_[whole_ + j_]);
             }
             opwright_put_bf16(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }

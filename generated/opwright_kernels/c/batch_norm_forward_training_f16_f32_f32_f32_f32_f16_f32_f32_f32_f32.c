@@ -37,15 +37,9 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
 {
     const batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_call_ *const call_ = context_;
     const opwright_f16 *const src = call_->src;
-    const float *const mean = call_->mean;
-    const float *const variance = call_->variance;
     const float *const gamma = call_->gamma;
     const float *const beta = call_->beta;
     opwright_f16 *const dst = call_->dst;
-    float *const running_mean = call_->running_mean;
-    float *const running_variance = call_->running_variance;
-    float *const batch_mean = call_->batch_mean;
-    float *const batch_variance = call_->batch_variance;
     const opwright_batch_norm_forward_training_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t N = sizes_->N;
@@ -151,10 +145,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 }
             }
         }
-        running_mean[c * running_mean_C] = (float)momentum * mean[c * mean_C] + (1.0f - (float)momentum) * batch_mean_sum_;
-        running_variance[c * running_variance_C] = (float)momentum * variance[c * variance_C] + (1.0f - (float)momentum) * batch_variance_sum_;
-        batch_mean[c * batch_mean_C] = batch_mean_sum_;
-        batch_variance[c * batch_variance_C] = batch_variance_sum_;
+        call_->running_mean[c * running_mean_C] = (float)momentum * call_->mean[c * mean_C] + (1.0f - (float)momentum) * batch_mean_sum_;
+        call_->running_variance[c * running_variance_C] = (float)momentum * call_->variance[c * variance_C] + (1.0f - (float)momentum) * batch_variance_sum_;
+        call_->batch_mean[c * batch_mean_C] = batch_mean_sum_;
+        call_->batch_variance[c * batch_variance_C] = batch_variance_sum_;
     }
 }
 
@@ -199,13 +193,12 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, 512, dst);
+    const int64_t block_ = opwright_block(C, 1, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
@@ -632,14 +625,24 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float running_mean_room_[512];
             float * running_mean_first_ = running_mean + c * running_mean_C;
-            float *restrict running_mean_row_ = opwright_place_f32(running_mean_first_, running_mean_C, n_, total_, running_mean_room_);
+            float *restrict running_mean_row_ = running_mean_C == 1 ? running_mean_first_ : running_mean_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(running_mean_row_, running_mean_C, n_ * 4, total_);
             const float same_0_ = (float)momentum;
             float mean_room_[512];
             const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_mean_row_[i_] = same_0_ * mean_row_[i_] + same_1_ * batch_mean_sum__row_[i_];
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = same_0_ * mean_row_[i_ + j_] + same_1_ * batch_mean_sum__row_[i_ + j_];
+                }
+                opwright_put_line(running_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                running_mean_row_[whole_ + j_] = same_0_ * mean_row_[whole_ + j_] + same_1_ * batch_mean_sum__row_[whole_ + j_];
             }
             opwright_put_f32(running_mean_row_, running_mean_first_, running_mean_C, n_);
         }
@@ -647,14 +650,24 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float running_variance_room_[512];
             float * running_variance_first_ = running_variance + c * running_variance_C;
-            float *restrict running_variance_row_ = opwright_place_f32(running_variance_first_, running_variance_C, n_, total_, running_variance_room_);
+            float *restrict running_variance_row_ = running_variance_C == 1 ? running_variance_first_ : running_variance_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(running_variance_row_, running_variance_C, n_ * 4, total_);
             const float same_0_ = (float)momentum;
             float variance_room_[512];
             const float *restrict variance_row_ = opwright_row_f32(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                running_variance_row_[i_] = same_0_ * variance_row_[i_] + same_1_ * batch_variance_sum__row_[i_];
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = same_0_ * variance_row_[i_ + j_] + same_1_ * batch_variance_sum__row_[i_ + j_];
+                }
+                opwright_put_line(running_variance_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                running_variance_row_[whole_ + j_] = same_0_ * variance_row_[whole_ + j_] + same_1_ * batch_variance_sum__row_[whole_ + j_];
             }
             opwright_put_f32(running_variance_row_, running_variance_first_, running_variance_C, n_);
         }
@@ -662,10 +675,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_mean_room_[512];
             float * batch_mean_first_ = batch_mean + c * batch_mean_C;
-            float *restrict batch_mean_row_ = opwright_place_f32(batch_mean_first_, batch_mean_C, n_, total_, batch_mean_room_);
+            float *restrict batch_mean_row_ = batch_mean_C == 1 ? batch_mean_first_ : batch_mean_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(batch_mean_row_, batch_mean_C, n_ * 4, total_);
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_mean_row_[i_] = batch_mean_sum__row_[i_];
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = batch_mean_sum__row_[i_ + j_];
+                }
+                opwright_put_line(batch_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_mean_row_[whole_ + j_] = batch_mean_sum__row_[whole_ + j_];
             }
             opwright_put_f32(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
         }
@@ -673,10 +696,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const int64_t n_ = opwright_min(block_, end_ - c);
             float batch_variance_room_[512];
             float * batch_variance_first_ = batch_variance + c * batch_variance_C;
-            float *restrict batch_variance_row_ = opwright_place_f32(batch_variance_first_, batch_variance_C, n_, total_, batch_variance_room_);
+            float *restrict batch_variance_row_ = batch_variance_C == 1 ? batch_variance_first_ : batch_variance_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(batch_variance_row_, batch_variance_C, n_ * 4, total_);
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                batch_variance_row_[i_] = batch_variance_sum__row_[i_];
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = batch_variance_sum__row_[i_ + j_];
+                }
+                opwright_put_line(batch_variance_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_variance_row_[whole_ + j_] = batch_variance_sum__row_[whole_ + j_];
             }
             opwright_put_f32(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }

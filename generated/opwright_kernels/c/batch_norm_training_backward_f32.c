@@ -61,19 +61,19 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t gamma_by_ = gamma_C != 0;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == 1 && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == gamma_by_ && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
@@ -397,9 +397,11 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         float diff_src_room_[512];
                         float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                        float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
                         float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, gamma_by_ ? n_ : 16, gamma_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         float diff_dst_room_[512];
                         const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
@@ -410,8 +412,16 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                         const float same_0_ = (float)N * (float)X_cells_;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = gamma_row_[i_] * scale_row_[i_] * (diff_dst_row_[i_] - (diff_beta_sum__row_[i_] + (src_row_[i_] - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = gamma_row_[i_ * gamma_by_ + j_] * scale_row_[i_ + j_] * (diff_dst_row_[i_ + j_] - (diff_beta_sum__row_[i_ + j_] + (src_row_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * diff_gamma_sum__row_[i_ + j_]) / same_0_);
+                            }
+                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            diff_src_row_[whole_ + j_] = gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (diff_dst_row_[whole_ + j_] - (diff_beta_sum__row_[whole_ + j_] + (src_row_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_);
                         }
                         opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
@@ -423,10 +433,20 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_gamma_room_[512];
                 float * diff_gamma_first_ = diff_gamma + c * diff_gamma_C;
-                float *restrict diff_gamma_row_ = opwright_place_f32(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
+                float *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C, n_ * 4, total_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_gamma_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = diff_gamma_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
             }
@@ -436,10 +456,20 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_beta_room_[512];
                 float * diff_beta_first_ = diff_beta + c * diff_beta_C;
-                float *restrict diff_beta_row_ = opwright_place_f32(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
+                float *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_beta_row_, diff_beta_C, n_ * 4, total_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_row_[i_] = diff_beta_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_beta_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_beta_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_beta_row_[whole_ + j_] = diff_beta_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
             }
@@ -453,11 +483,8 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
     const float *const src = call_->src;
     const float *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
-    const float *const variance = call_->variance;
     const float *const gamma = call_->gamma;
     float *const diff_src = call_->diff_src;
-    float *const diff_gamma = call_->diff_gamma;
-    float *const diff_beta = call_->diff_beta;
     const opwright_batch_norm_training_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t variance_C = sizes_->variance_C;
@@ -490,7 +517,7 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
         float scale = 0.0f;
         float diff_gamma_sum_ = 0.0f;
         float diff_beta_sum_ = 0.0f;
-        scale = 1.0f / opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon);
+        scale = 1.0f / opwright_sqrt_f32(call_->variance[c * variance_C] + (float)epsilon);
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_0_[j_] = 0.0f;
@@ -572,10 +599,10 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
             }
         }
         if (!diff_gamma_absent_) {
-            diff_gamma[c * diff_gamma_C] = diff_gamma_sum_;
+            call_->diff_gamma[c * diff_gamma_C] = diff_gamma_sum_;
         }
         if (!diff_beta_absent_) {
-            diff_beta[c * diff_beta_C] = diff_beta_sum_;
+            call_->diff_beta[c * diff_beta_C] = diff_beta_sum_;
         }
     }
 }

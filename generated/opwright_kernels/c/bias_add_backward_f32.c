@@ -23,7 +23,6 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
 {
     const bias_add_backward_f32_call_ *const call_ = context_;
     const float *const diff_dst = call_->diff_dst;
-    float *const diff_bias = call_->diff_bias;
     const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t N = sizes_->N;
@@ -64,7 +63,7 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
             }
         }
         diff_bias_sum_ += opwright_sum_of_f32(sums_0_);
-        diff_bias[c * diff_bias_C] = diff_bias_sum_;
+        call_->diff_bias[c * diff_bias_C] = diff_bias_sum_;
     }
 }
 
@@ -84,13 +83,12 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : 512, diff_bias);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
             const int64_t n_ = 512;
@@ -136,9 +134,19 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = tile_[i_];
+            float *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 4, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = tile_[i_ + j_];
+                }
+                opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_bias_row_[whole_ + j_] = tile_[whole_ + j_];
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
@@ -186,9 +194,19 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = tile_[i_];
+            float *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 4, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = tile_[i_ + j_];
+                }
+                opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_bias_row_[whole_ + j_] = tile_[whole_ + j_];
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
@@ -236,9 +254,19 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = tile_[i_];
+            float *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 4, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = tile_[i_ + j_];
+                }
+                opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_bias_row_[whole_ + j_] = tile_[whole_ + j_];
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
@@ -286,9 +314,19 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             float diff_bias_room_[512];
             float * diff_bias_first_ = diff_bias + c * diff_bias_C;
-            float *restrict diff_bias_row_ = opwright_place_f32(diff_bias_first_, diff_bias_C, n_, total_, diff_bias_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_bias_row_[i_] = tile_[i_];
+            float *restrict diff_bias_row_ = diff_bias_C == 1 ? diff_bias_first_ : diff_bias_room_;
+            const int64_t whole_ = n_ / 16 * 16;
+            const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 4, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                float cells_[16];
+                #pragma GCC unroll 1
+                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    cells_[j_] = tile_[i_ + j_];
+                }
+                opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_bias_row_[whole_ + j_] = tile_[whole_ + j_];
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }

@@ -58,7 +58,6 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     float *const variance = (float *)(void *)(call_->scratch_ + sizes_->variance_at + part_ * sizes_->task_bytes_);
     float *const variance_sum = (float *)(void *)(call_->scratch_ + sizes_->variance_sum_at + part_ * sizes_->task_bytes_);
     float *const sqrt_of_variance = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_variance_at + part_ * sizes_->task_bytes_);
-    float *const diff_variance_2 = (float *)(void *)(call_->scratch_ + sizes_->diff_variance_2_at + part_ * sizes_->task_bytes_);
     float *const diff_spread = (float *)(void *)(call_->scratch_ + sizes_->diff_spread_at + part_ * sizes_->task_bytes_);
     float *const mean_sum = (float *)(void *)(call_->scratch_ + sizes_->mean_sum_at + part_ * sizes_->task_bytes_);
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at + part_ * sizes_->task_bytes_);
@@ -192,8 +191,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
         }
         for (int64_t n = 0; n < N; ++n) {
             sqrt_of_variance[n] = opwright_sqrt_f32(variance[n] + (float)epsilon);
-            diff_variance_2[n] = opwright_from_bf16(diff_variance[n * diff_variance_N + g * diff_variance_G]) - 0.5f * variance_sum[n] / ((variance[n] + (float)epsilon) * sqrt_of_variance[n]);
-            diff_spread[n] = diff_variance_2[n] * (float)G / ((float)C * (float)X_cells_);
+            diff_spread[n] = (opwright_from_bf16(diff_variance[n * diff_variance_N + g * diff_variance_G]) - 0.5f * variance_sum[n] / ((variance[n] + (float)epsilon) * sqrt_of_variance[n])) * (float)G / ((float)C * (float)X_cells_);
         }
         for (int64_t n = 0; n < N; ++n) {
             mean_sum[n] = 0.0f;
@@ -343,7 +341,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     float *const variance = (float *)(void *)(call_->scratch_ + sizes_->variance_at + part_ * sizes_->task_bytes_);
     float *const variance_sum = (float *)(void *)(call_->scratch_ + sizes_->variance_sum_at + part_ * sizes_->task_bytes_);
     float *const sqrt_of_variance = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_variance_at + part_ * sizes_->task_bytes_);
-    float *const diff_variance_2 = (float *)(void *)(call_->scratch_ + sizes_->diff_variance_2_at + part_ * sizes_->task_bytes_);
     float *const diff_spread = (float *)(void *)(call_->scratch_ + sizes_->diff_spread_at + part_ * sizes_->task_bytes_);
     float *const mean_sum = (float *)(void *)(call_->scratch_ + sizes_->mean_sum_at + part_ * sizes_->task_bytes_);
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at + part_ * sizes_->task_bytes_);
@@ -370,14 +367,13 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 512, 0);
+    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 512);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t g = begin_; g < end_; ++g) {
@@ -854,25 +850,17 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             }
             for (int64_t g = begin_; g < end_; g += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - g);
-                float *restrict diff_variance_2_row_ = diff_variance_2 + (g - begin_ + n * block_);
+                float *restrict diff_spread_row_ = diff_spread + (g - begin_ + n * block_);
                 opwright_bf16 diff_variance_room_[512];
                 const opwright_bf16 *restrict diff_variance_row_ = opwright_row_bf16(diff_variance + (n * diff_variance_N + g * diff_variance_G), diff_variance_G, n_, diff_variance_room_);
                 const float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
                 const float *restrict variance_row_ = variance + (g - begin_ + n * block_);
                 const float same_0_ = (float)epsilon;
                 const float *restrict sqrt_of_variance_row_ = sqrt_of_variance + (g - begin_ + n * block_);
+                const float same_1_ = (float)G;
+                const float same_2_ = (float)C * (float)X_cells_;
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_variance_2_row_[i_] = opwright_from_bf16(diff_variance_row_[i_]) - 0.5f * variance_sum_row_[i_] / ((variance_row_[i_] + same_0_) * sqrt_of_variance_row_[i_]);
-                }
-            }
-            for (int64_t g = begin_; g < end_; g += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - g);
-                float *restrict diff_spread_row_ = diff_spread + (g - begin_ + n * block_);
-                const float *restrict diff_variance_2_row_ = diff_variance_2 + (g - begin_ + n * block_);
-                const float same_0_ = (float)G;
-                const float same_1_ = (float)C * (float)X_cells_;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_spread_row_[i_] = diff_variance_2_row_[i_] * same_0_ / same_1_;
+                    diff_spread_row_[i_] = (opwright_from_bf16(diff_variance_row_[i_]) - 0.5f * variance_sum_row_[i_] / ((variance_row_[i_] + same_0_) * sqrt_of_variance_row_[i_])) * same_1_ / same_2_;
                 }
             }
             for (int64_t g = begin_; g < end_; ++g) {
@@ -1095,7 +1083,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
 static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -1107,33 +1094,38 @@ static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(X_inner_, N * X_rows_ * C, parts_, diff_src_X_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(X_inner_, N * X_rows_ * C, parts_, diff_src_X_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * X_rows_ * C * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t diff_src_C_ = rest_1_ % C;
         const int64_t rest_2_ = rest_1_ / C;
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-            const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-            for (int64_t x = begin_; x < end_; x += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
-                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_));
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            const int64_t x = at_ * block_;
+            const int64_t n_ = opwright_min(block_, X_inner_ - x);
+            opwright_bf16 diff_src_room_[512];
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
+            opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);
+            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_));
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -1154,7 +1146,6 @@ static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
 static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -1166,34 +1157,39 @@ static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, diff_src_C == 1 && X_cells_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, diff_src_C == 1 && X_cells_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t x = rest_1_ % X_inner_;
         const int64_t rest_2_ = rest_1_ / X_inner_;
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
-            const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-            for (int64_t diff_src_C_ = begin_; diff_src_C_ < end_; diff_src_C_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_src_C_);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_C, n_, total_, diff_src_room_);
-                float diff_src_sum__room_[512];
-                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)), X_cells_, n_, diff_src_sum__room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+            const int64_t diff_src_C_ = at_ * block_;
+            const int64_t n_ = opwright_min(block_, C - diff_src_C_);
+            opwright_bf16 diff_src_room_[512];
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
+            opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
+            float diff_src_sum__room_[512];
+            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)), X_cells_, n_, diff_src_sum__room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                opwright_put_line(diff_src_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -1214,33 +1210,37 @@ static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_
 static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_gamma = call_->diff_gamma;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 512, diff_gamma);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
         if (!diff_gamma_absent_) {
-            for (int64_t diff_gamma_C_ = begin_; diff_gamma_C_ < end_; diff_gamma_C_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_gamma_C_);
-                opwright_bf16 diff_gamma_room_[512];
-                opwright_bf16 * diff_gamma_first_ = diff_gamma + diff_gamma_C_ * diff_gamma_C;
-                opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C, n_, total_, diff_gamma_room_);
-                const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + diff_gamma_C_;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_gamma_row_[i_] = opwright_to_bf16(diff_gamma_sum__row_[i_]);
+            const int64_t diff_gamma_C_ = task_ * block_;
+            const int64_t n_ = opwright_min(block_, C - diff_gamma_C_);
+            opwright_bf16 diff_gamma_room_[512];
+            opwright_bf16 * diff_gamma_first_ = call_->diff_gamma + diff_gamma_C_ * diff_gamma_C;
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C, n_ * 2, total_);
+            const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + diff_gamma_C_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_gamma_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_gamma_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
     }
 }
@@ -1248,33 +1248,37 @@ static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t par
 static void group_norm_backward_bf16_3_diff_beta_C_(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
-    opwright_bf16 *const diff_beta = call_->diff_beta;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 512, diff_beta);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, C);
         if (!diff_beta_absent_) {
-            for (int64_t diff_beta_C_ = begin_; diff_beta_C_ < end_; diff_beta_C_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - diff_beta_C_);
-                opwright_bf16 diff_beta_room_[512];
-                opwright_bf16 * diff_beta_first_ = diff_beta + diff_beta_C_ * diff_beta_C;
-                opwright_bf16 *restrict diff_beta_row_ = opwright_place_bf16(diff_beta_first_, diff_beta_C, n_, total_, diff_beta_room_);
-                const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + diff_beta_C_;
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_row_[i_] = opwright_to_bf16(diff_beta_sum__row_[i_]);
+            const int64_t diff_beta_C_ = task_ * block_;
+            const int64_t n_ = opwright_min(block_, C - diff_beta_C_);
+            opwright_bf16 diff_beta_room_[512];
+            opwright_bf16 * diff_beta_first_ = call_->diff_beta + diff_beta_C_ * diff_beta_C;
+            opwright_bf16 *restrict diff_beta_row_ = diff_beta_C == 1 ? diff_beta_first_ : diff_beta_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_beta_row_, diff_beta_C, n_ * 2, total_);
+            const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + diff_beta_C_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(diff_beta_sum__row_[i_ + j_]);
                 }
-                opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
+                opwright_put_line(diff_beta_row_ + i_, cells_, past_);
             }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
+            }
+            opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }
 }

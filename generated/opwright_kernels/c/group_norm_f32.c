@@ -35,8 +35,6 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
     const float *const gamma = call_->gamma;
     const float *const beta = call_->beta;
     float *const dst = call_->dst;
-    float *const mean = call_->mean;
-    float *const variance = call_->variance;
     const opwright_group_norm_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t C = sizes_->C;
@@ -149,10 +147,10 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
                 }
             }
             if (!mean_absent_) {
-                mean[n * mean_N + g * mean_G] = mean_sum_;
+                call_->mean[n * mean_N + g * mean_G] = mean_sum_;
             }
             if (!variance_absent_) {
-                variance[n * variance_N + g * variance_G] = variance_sum_;
+                call_->variance[n * variance_N + g * variance_G] = variance_sum_;
             }
             g += 1;
             if (g == G) {
@@ -200,15 +198,14 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
-    const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t n = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t n = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
         for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
             const int64_t n_ = 512;
@@ -623,10 +620,20 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float mean_room_[512];
                 float * mean_first_ = mean + (n * mean_N + g * mean_G);
-                float *restrict mean_row_ = opwright_place_f32(mean_first_, mean_G, n_, total_, mean_room_);
+                float *restrict mean_row_ = mean_G == 1 ? mean_first_ : mean_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(mean_row_, mean_G, n_ * 4, total_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    mean_row_[i_] = mean_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = mean_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(mean_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    mean_row_[whole_ + j_] = mean_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(mean_row_, mean_first_, mean_G, n_);
             }
@@ -636,10 +643,20 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - g);
                 float variance_room_[512];
                 float * variance_first_ = variance + (n * variance_N + g * variance_G);
-                float *restrict variance_row_ = opwright_place_f32(variance_first_, variance_G, n_, total_, variance_room_);
+                float *restrict variance_row_ = variance_G == 1 ? variance_first_ : variance_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(variance_row_, variance_G, n_ * 4, total_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    variance_row_[i_] = variance_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = variance_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(variance_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    variance_row_[whole_ + j_] = variance_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(variance_row_, variance_first_, variance_G, n_);
             }

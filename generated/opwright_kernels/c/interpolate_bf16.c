@@ -50,14 +50,14 @@ static void interpolate_bf16_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(2, block_);
     const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t t_h_ = rest_1_ % W_h_;
         const int64_t rest_2_ = rest_1_ / W_h_;
         int64_t t_d_ = rest_2_ % W_d_;
@@ -152,14 +152,14 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_w_ = rest_1_ % O_w_;
         const int64_t rest_2_ = rest_1_ / O_w_;
         int64_t o_h_ = rest_2_ % O_h_;
@@ -279,11 +279,20 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = src_row_[i_];
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = src_row_[i_ + j_];
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = src_row_[whole_ + j_];
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -293,10 +302,19 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - c);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_C, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                     const float *restrict blend_row_ = blend + (c - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(blend_row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = opwright_to_bf16(blend_row_[i_ + j_]);
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(blend_row_[whole_ + j_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
@@ -367,7 +385,7 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     int64_t table_0_[1024];
     int64_t table_1_[512];
@@ -375,8 +393,8 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
         int64_t o_d_ = rest_2_ % O_d_;
@@ -438,14 +456,23 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                     opwright_bf16 src_room_[512];
                     #pragma GCC unroll 4
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = src_room_[i_];
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = src_room_[i_ + j_];
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = src_room_[whole_ + j_];
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
@@ -455,10 +482,19 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - o_w_);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                     const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(blend_row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = opwright_to_bf16(blend_row_[i_ + j_]);
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(blend_row_[whole_ + j_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }

@@ -35,7 +35,6 @@ typedef struct {
 static void layer_norm_backward_f32_0_b(void *context_, int64_t part_)
 {
     const layer_norm_backward_f32_call_ *const call_ = context_;
-    const float *const variance = call_->variance;
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
@@ -43,25 +42,20 @@ static void layer_norm_backward_f32_0_b(void *context_, int64_t part_)
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const double epsilon = sizes_->epsilon;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, variance_B_step_ == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, variance_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
-        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
-        for (int64_t b = begin_; b < end_; b += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - b);
-            float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
-            float variance_room_[512];
-            const float *restrict variance_row_ = opwright_row_f32(variance + (variance_B_b_at_ + b * variance_B_step_), variance_B_step_, n_, variance_room_);
-            const float same_0_ = (float)epsilon;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                scale_row_[i_] = 1.0f / opwright_sqrt_f32(variance_row_[i_] + same_0_);
-            }
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t b = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t n_ = opwright_min(block_, B_inner_ - b);
+        float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+        float variance_room_[512];
+        const float *restrict variance_row_ = opwright_row_f32(call_->variance + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B) + b * variance_B_step_), variance_B_step_, n_, variance_room_);
+        const float same_0_ = (float)epsilon;
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            scale_row_[i_] = 1.0f / opwright_sqrt_f32(variance_row_[i_] + same_0_);
         }
     }
 }
@@ -88,14 +82,13 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512, 0);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t c_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t c_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
         const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
         const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
@@ -680,14 +673,13 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
@@ -1005,7 +997,9 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     float diff_src_room_[512];
                     float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_B_step_, n_, total_, diff_src_room_);
+                    float *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_B_step_, n_ * 4, total_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     float diff_dst_room_[512];
@@ -1017,8 +1011,16 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict slope_row_ = slope + (b - begin_);
                     const float same_1_ = (float)C_cells_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = scale_row_[i_] * (same_0_ * diff_dst_row_[i_] - (level_row_[i_] + (src_row_[i_] - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = scale_row_[i_ + j_] * (same_0_ * diff_dst_row_[i_ + j_] - (level_row_[i_ + j_] + (src_row_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * slope_row_[i_ + j_]) / same_1_);
+                        }
+                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        diff_src_row_[whole_ + j_] = scale_row_[whole_ + j_] * (same_0_ * diff_dst_row_[whole_ + j_] - (level_row_[whole_ + j_] + (src_row_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_);
                     }
                     opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                 }
@@ -1042,14 +1044,13 @@ static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512, diff_gamma);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t c_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t c_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
         const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C);
         const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_beta_C);
@@ -1058,10 +1059,20 @@ static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_gamma_room_[512];
                 float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                float *restrict diff_gamma_row_ = opwright_place_f32(diff_gamma_first_, diff_gamma_C_step_, n_, total_, diff_gamma_room_);
+                float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
                 const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_gamma_row_[i_] = diff_gamma_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_gamma_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = diff_gamma_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
             }
@@ -1071,10 +1082,20 @@ static void layer_norm_backward_f32_3_c(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - c);
                 float diff_beta_room_[512];
                 float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                float *restrict diff_beta_row_ = opwright_place_f32(diff_beta_first_, diff_beta_C_step_, n_, total_, diff_beta_room_);
+                float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
                 const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_row_[i_] = diff_beta_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_beta_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_beta_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_beta_row_[whole_ + j_] = diff_beta_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
             }

@@ -221,14 +221,13 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
@@ -625,15 +624,24 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_B_step_, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_B_step_, n_ * 2, total_);
                     const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = opwright_from_bf16(beta[beta_C_c_at_ + c * beta_C_step_]);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) - mean_sum__row_[i_ + j_]) / shared_0__row_[i_ + j_] + same_1_);
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__row_[whole_ + j_]) / shared_0__row_[whole_ + j_] + same_1_);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }
@@ -644,10 +652,19 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 opwright_bf16 mean_room_[512];
                 opwright_bf16 * mean_first_ = mean + (mean_B_b_at_ + b * mean_B_step_);
-                opwright_bf16 *restrict mean_row_ = opwright_place_bf16(mean_first_, mean_B_step_, n_, total_, mean_room_);
+                opwright_bf16 *restrict mean_row_ = mean_B_step_ == 1 ? mean_first_ : mean_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(mean_row_, mean_B_step_, n_ * 2, total_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    mean_row_[i_] = opwright_to_bf16(mean_sum__row_[i_]);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(mean_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(mean_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
                 }
                 opwright_put_bf16(mean_row_, mean_first_, mean_B_step_, n_);
             }
@@ -657,10 +674,19 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 opwright_bf16 variance_room_[512];
                 opwright_bf16 * variance_first_ = variance + (variance_B_b_at_ + b * variance_B_step_);
-                opwright_bf16 *restrict variance_row_ = opwright_place_bf16(variance_first_, variance_B_step_, n_, total_, variance_room_);
+                opwright_bf16 *restrict variance_row_ = variance_B_step_ == 1 ? variance_first_ : variance_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(variance_row_, variance_B_step_, n_ * 2, total_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    variance_row_[i_] = opwright_to_bf16(variance_sum__row_[i_]);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(variance_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(variance_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
                 }
                 opwright_put_bf16(variance_row_, variance_first_, variance_B_step_, n_);
             }

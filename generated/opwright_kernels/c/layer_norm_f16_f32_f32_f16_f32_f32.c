@@ -219,14 +219,13 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
@@ -640,10 +639,20 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 float mean_room_[512];
                 float * mean_first_ = mean + (mean_B_b_at_ + b * mean_B_step_);
-                float *restrict mean_row_ = opwright_place_f32(mean_first_, mean_B_step_, n_, total_, mean_room_);
+                float *restrict mean_row_ = mean_B_step_ == 1 ? mean_first_ : mean_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(mean_row_, mean_B_step_, n_ * 4, total_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    mean_row_[i_] = mean_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = mean_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(mean_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    mean_row_[whole_ + j_] = mean_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(mean_row_, mean_first_, mean_B_step_, n_);
             }
@@ -653,10 +662,20 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 const int64_t n_ = opwright_min(block_, end_ - b);
                 float variance_room_[512];
                 float * variance_first_ = variance + (variance_B_b_at_ + b * variance_B_step_);
-                float *restrict variance_row_ = opwright_place_f32(variance_first_, variance_B_step_, n_, total_, variance_room_);
+                float *restrict variance_row_ = variance_B_step_ == 1 ? variance_first_ : variance_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(variance_row_, variance_B_step_, n_ * 4, total_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    variance_row_[i_] = variance_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = variance_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(variance_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    variance_row_[whole_ + j_] = variance_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(variance_row_, variance_first_, variance_B_step_, n_);
             }

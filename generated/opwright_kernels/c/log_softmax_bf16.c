@@ -42,14 +42,14 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t a_row_ = rest_1_ % A_rows_;
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
@@ -337,13 +337,22 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
-                    opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_A_step_, n_, total_, dst_room_);
+                    opwright_bf16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_bf16 cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) - peak_row_[i_ + j_] - shared_0__row_[i_ + j_]);
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) - peak_row_[whole_ + j_] - shared_0__row_[whole_ + j_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                 }

@@ -57,14 +57,14 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_w_ = rest_1_ % O_w_;
         const int64_t rest_2_ = rest_1_ / O_w_;
         int64_t o_h_ = rest_2_ % O_h_;
@@ -225,14 +225,14 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t dst_X_d_ = sizes_->dst_X[0];
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512, dst);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
         int64_t o_d_ = rest_2_ % O_d_;

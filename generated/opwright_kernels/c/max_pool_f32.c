@@ -56,14 +56,14 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_w_ = rest_1_ % O_w_;
         const int64_t rest_2_ = rest_1_ / O_w_;
         int64_t o_h_ = rest_2_ % O_h_;
@@ -98,9 +98,19 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = tile_[i_];
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = tile_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = tile_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
@@ -123,9 +133,19 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = tile_[i_];
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = tile_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = tile_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
@@ -148,9 +168,19 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = tile_[i_];
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = tile_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = tile_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
@@ -173,9 +203,19 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_C, n_, total_, dst_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = tile_[i_];
+                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = tile_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = tile_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
@@ -244,14 +284,14 @@ static void max_pool_f32_0_o(void *context_, int64_t part_)
     const int64_t dst_X_d_ = sizes_->dst_X[0];
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = first_task_ % blocks_;
-        const int64_t rest_1_ = first_task_ / blocks_;
+        int64_t at_ = opwright_rest_by(first_task_, blocks_);
+        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
         int64_t o_h_ = rest_1_ % O_h_;
         const int64_t rest_2_ = rest_1_ / O_h_;
         int64_t o_d_ = rest_2_ % O_d_;
@@ -287,10 +327,20 @@ static void max_pool_f32_0_o(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, end_ - o_w_);
                 float dst_room_[512];
                 float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_w_, n_, total_, dst_room_);
+                float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = dst_sum__row_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = dst_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = dst_sum__row_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
             }

@@ -104,14 +104,13 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t k_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t k_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
@@ -133,9 +132,18 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             }
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(dst_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
@@ -157,9 +165,18 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             }
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(dst_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
@@ -181,9 +198,18 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             }
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(dst_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
@@ -205,9 +231,18 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             }
             opwright_bf16 dst_room_[512];
             opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
-            opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_K_step_, n_, total_, dst_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(dst_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }

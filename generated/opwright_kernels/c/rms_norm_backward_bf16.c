@@ -361,14 +361,13 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512, diff_src);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
@@ -742,7 +741,9 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                             const int64_t n_ = opwright_min(block_, end_ - b);
                             opwright_bf16 diff_src_room_[512];
                             opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
-                            opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_B_step_, n_, total_, diff_src_room_);
+                            opwright_bf16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(diff_src_row_, diff_src_B_step_, n_ * 2, total_);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                             const float same_0_ = opwright_from_bf16(gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_]);
@@ -750,8 +751,15 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                             const float *restrict diff_total_row_ = diff_total + (b - begin_);
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * same_0_ / sqrt_of_total_row_[i_] + 2.0f * diff_total_row_[i_] * opwright_from_bf16(src_row_[i_]));
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_ / sqrt_of_total_row_[i_ + j_] + 2.0f * diff_total_row_[i_ + j_] * opwright_from_bf16(src_row_[i_ + j_]));
+                                }
+                                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / sqrt_of_total_row_[whole_ + j_] + 2.0f * diff_total_row_[whole_ + j_] * opwright_from_bf16(src_row_[whole_ + j_]));
                             }
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                         }
@@ -767,7 +775,6 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
     const rms_norm_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
-    opwright_bf16 *const diff_gamma = call_->diff_gamma;
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sqrt_of_total = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_total_at);
@@ -794,7 +801,6 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
             const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -828,7 +834,7 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -861,14 +867,13 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
-    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : 512, diff_gamma);
+    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C_p0__inner_, block_);
     const int64_t total_ = C_p0__rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t c_p0__row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t c_p0__row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_p0__inner_);
         const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
         const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
@@ -925,9 +930,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
-            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
@@ -983,9 +997,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
-            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
@@ -1041,9 +1064,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
-            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
@@ -1099,9 +1131,18 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_bf16 diff_gamma_room_[512];
             opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
-            opwright_bf16 *restrict diff_gamma_row_ = opwright_place_bf16(diff_gamma_first_, diff_gamma_C_p0__step_, n_, total_, diff_gamma_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_gamma_row_[i_] = opwright_to_bf16(tile_[i_]);
+            opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                }
+                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
@@ -1113,7 +1154,6 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
     const rms_norm_backward_bf16_call_ *const call_ = context_;
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
-    opwright_bf16 *const diff_gamma = call_->diff_gamma;
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sqrt_of_total = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_total_at);
@@ -1140,7 +1180,6 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
             const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-            const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -1174,7 +1213,7 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            diff_gamma[diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;

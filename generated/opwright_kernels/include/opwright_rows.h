@@ -30,6 +30,7 @@
 
 // Division by a divisor that is usually 1.
 static inline int64_t opwright_floor_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_floor_div(a, b); }
+static inline int64_t opwright_rest_by(int64_t a, int64_t b) { return b == 1 ? 0 : opwright_modulo(a, b); }
 static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
 #define OPWRIGHT_ROOM 512 // cells of the buffer of a row
@@ -46,17 +47,20 @@ static inline int opwright_streams(int64_t bytes)
 #endif
 }
 
-// How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts,
-// and where cells of 4 bytes would be stored past the caches, to an output that begins at a cache line.
-static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t maximum, const void *output)
+// Whether a row of an output of so many `rows`, `step` apart, is stored past the caches, which takes whole lines.
+static inline int opwright_past(const void *row, int64_t step, int64_t bytes, int64_t rows)
+{
+    return step == 1 && (((uint64_t)(uintptr_t)row | (uint64_t)bytes) & 63u) == 0 && opwright_streams(rows * bytes);
+}
+
+// How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts.
+static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t maximum)
 {
     if (along < 64) {
         return opwright_max(opwright_ceil_div(along, 16) * 16, 16);
     }
     const int64_t wanted = others >= 4 * parts ? along : opwright_ceil_div(along * others, 4 * parts);
-    const int past = opwright_streams(4 * along * others) && (uintptr_t)output % 64 == 0;
-    const int64_t room = past ? opwright_min(maximum, OPWRIGHT_ROOM) : maximum;
-    const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, room), 64)), 1);
+    const int64_t blocks = opwright_max(opwright_ceil_div(along, opwright_max(opwright_min(wanted, maximum), 64)), 1);
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }
 
@@ -92,6 +96,31 @@ static inline void opwright_stream(char *to, const char *from, int64_t bytes)
     }
 #else
     memcpy(to, from, (size_t)bytes);
+#endif
+}
+
+// Stores a line, past the caches or not.
+static inline void opwright_put_line(void *to, const void *from, int past)
+{
+#if defined(__AVX512F__)
+    const __m512i line = _mm512_loadu_si512(from);
+    if (past) {
+        _mm512_stream_si512(to, line);
+    } else {
+        _mm512_storeu_si512(to, line);
+    }
+#elif defined(__AVX2__)
+    const __m256i first = _mm256_loadu_si256(from), second = _mm256_loadu_si256((const __m256i *)from + 1);
+    if (past) {
+        _mm256_stream_si256(to, first);
+        _mm256_stream_si256((__m256i *)to + 1, second);
+    } else {
+        _mm256_storeu_si256(to, first);
+        _mm256_storeu_si256((__m256i *)to + 1, second);
+    }
+#else
+    (void)past;
+    memcpy(to, from, 64);
 #endif
 }
 
@@ -183,9 +212,8 @@ static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float
 // caches, which takes whole lines.
 static inline float *opwright_place_f32(float *at, int64_t step, int64_t n, int64_t rows, float *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_f32(const float *restrict row, float *restrict to, int64_t step, int64_t n)
@@ -366,9 +394,8 @@ static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step,
 // caches, which takes whole lines.
 static inline opwright_bf16 *opwright_place_bf16(opwright_bf16 *at, int64_t step, int64_t n, int64_t rows, opwright_bf16 *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_bf16(const opwright_bf16 *restrict row, opwright_bf16 *restrict to, int64_t step, int64_t n)
@@ -522,9 +549,8 @@ static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, in
 // caches, which takes whole lines.
 static inline opwright_f16 *opwright_place_f16(opwright_f16 *at, int64_t step, int64_t n, int64_t rows, opwright_f16 *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_f16(const opwright_f16 *restrict row, opwright_f16 *restrict to, int64_t step, int64_t n)
@@ -678,9 +704,8 @@ static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, i
 // caches, which takes whole lines.
 static inline int32_t *opwright_place_s32(int32_t *at, int64_t step, int64_t n, int64_t rows, int32_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_s32(const int32_t *restrict row, int32_t *restrict to, int64_t step, int64_t n)
@@ -834,9 +859,8 @@ static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, dou
 // caches, which takes whole lines.
 static inline double *opwright_place_f64(double *at, int64_t step, int64_t n, int64_t rows, double *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_f64(const double *restrict row, double *restrict to, int64_t step, int64_t n)
@@ -990,9 +1014,8 @@ static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8
 // caches, which takes whole lines.
 static inline int8_t *opwright_place_s8(int8_t *at, int64_t step, int64_t n, int64_t rows, int8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_s8(const int8_t *restrict row, int8_t *restrict to, int64_t step, int64_t n)
@@ -1146,9 +1169,8 @@ static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, ui
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_u8(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_u8(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -1302,9 +1324,8 @@ static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t 
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_boolean(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_boolean(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -1458,9 +1479,8 @@ static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t 
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_f8_e4m3(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_f8_e4m3(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -1614,9 +1634,8 @@ static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t 
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_f8_e5m2(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_f8_e5m2(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -1770,9 +1789,8 @@ static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, ui
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_s4(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_s4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -1926,9 +1944,8 @@ static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, ui
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_u4(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_u4(const uint8_t *restrict row, uint8_t *restrict to, int64_t step, int64_t n)
@@ -2082,9 +2099,8 @@ static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, i
 // caches, which takes whole lines.
 static inline int64_t *opwright_place_s64(int64_t *at, int64_t step, int64_t n, int64_t rows, int64_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_s64(const int64_t *restrict row, int64_t *restrict to, int64_t step, int64_t n)
@@ -2238,9 +2254,8 @@ static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n,
 // caches, which takes whole lines.
 static inline uint64_t *opwright_place_u64(uint64_t *at, int64_t step, int64_t n, int64_t rows, uint64_t *room)
 {
-    const int64_t bytes = n * (int64_t)sizeof *at;
-    const int lines = (((uint64_t)(uintptr_t)at | (uint64_t)bytes) & 63u) == 0;
-    return step == 1 && !(lines && n <= OPWRIGHT_ROOM && opwright_streams(rows * bytes)) ? at : room;
+    const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
+    return step == 1 && !past ? at : room;
 }
 
 OPWRIGHT_OUTLINED void opwright_scattered_u64(const uint64_t *restrict row, uint64_t *restrict to, int64_t step, int64_t n)

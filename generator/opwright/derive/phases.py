@@ -20,10 +20,12 @@ from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
 from .contraction import Contraction, contraction
+from .inlining import inlined
 from .joining import merged
 from .lanes import lane_letters
 from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program
+from .respelling import respelled
 from .scans import scanned
 from .sharing import shared
 from .zero_points import separated
@@ -156,8 +158,9 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = paired(scanned(_accumulating(separated(op), [tensor.name for tensor in op.outputs])))
+    found = paired(scanned(respelled(_accumulating(separated(op), [tensor.name for tensor in op.outputs]))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
+    found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(
         dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own))
@@ -242,8 +245,7 @@ def renamed_part(part: Part, old: str, new: str) -> Part:
 
 def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
     """The letters over which some steps are independent: each step writes and reads only elements of the same value."""
-    result = []
-    written = {part.target.tensor for part in parts}
+    result, written = [], {part.target.tensor for part in parts}
     for letter in found.letters:
         places: dict[str, set[tuple[int, Expr] | None]] = {name: set() for name in written}
         for part in parts:
@@ -357,9 +359,8 @@ def _copied(
     if value.indices != part.target.indices or part.operator != "set" or part.by:
         return None, None
     users = [other for other in found.parts if value.tensor in (read.tensor for read in (other.target, *other.reads))]
-    alone = len(users) == 2 and users[1] is part
     written = found.arrays[part.target.tensor].role == "output" and plain(found, part)
-    return (part.target.tensor, added) if alone and written else (None, None)
+    return (part.target.tensor, added) if len(users) == 2 and users[1] is part and written else (None, None)
 
 
 def _finishing(found: Program, phases: Sequence[Phase]) -> Iterator[Phase]:
@@ -385,8 +386,8 @@ def _finishes(found: Program, phase: Phase, sums: Read) -> bool:
 def _walkers(found: Program, read: Read) -> list[str]:
     """The letter that walks each axis of an element, '' if none does."""
     axes = found.arrays[read.tensor].axes
-    pairs = [(number, index) for number, index in enumerate(read.indices) if axes[number].kind != "ones"]
-    return [found.walks(read.tensor, number, index) or "" for number, index in pairs]
+    places = [number for number, axis in enumerate(axes) if axis.kind != "ones"]
+    return [found.walks(read.tensor, number, read.indices[number]) or "" for number in places]
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:

@@ -160,11 +160,16 @@ class Program:
         """Whether an axis has the product of two letters' extents; `extent` is that of the inner one."""
         first, second = self.letters[outer], self.letters[inner]
         products = (
-            second.extent == Binary("/", axis.extent, first.extent),
-            first.extent == Binary("/", axis.extent, second.extent),
+            self._divided(second.extent, axis.extent, first.extent),
+            self._divided(first.extent, axis.extent, second.extent),
             axis.extent in (Binary("*", first.extent, extent), Binary("*", extent, first.extent)),
         )
         return {axis.kind, first.kind, second.kind} == {"one"} and second.extent == extent and any(products)
+
+    def _divided(self, extent: Expr, whole: Expr, by: Expr) -> bool:
+        """Whether an extent is a quotient, written out or by its name in `let`."""
+        quotient = Binary("/", whole, by)
+        return extent == quotient or (isinstance(extent, Name) and (extent.id, quotient) in self.quotients)
 
     def covers(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes."""
@@ -191,9 +196,7 @@ class Program:
         for letter in expr.names(above) & self.letters.keys():
             whole = self.letters[letter].extent
             times = (Binary("*", extent, below), Binary("*", below, extent))
-            each = whole in times or (
-                isinstance(below, Name) and (below.id, Binary("/", whole, extent)) in self.quotients
-            )
+            each = whole in times or (isinstance(below, Name) and self._divided(below, whole, extent))
             shared = above in (Binary("*", Name(letter), extent), Binary("*", extent, Name(letter))) and below == whole
             if (above == Name(letter) and each) or (shared and expr.names(extent) <= self.positive):
                 return True

@@ -34,7 +34,7 @@ from .nodes import (
 from .step_bounds import Bounds, Guards
 from .step_elements import ROOM, SIZES, expr_name
 from .step_loops import Loop
-from .step_rows import Row, begun, lanes_total, updated
+from .step_rows import Row, begun, lanes_total, scanned, updated
 from .step_tasks import Tasks
 
 
@@ -284,4 +284,6 @@ class Lowering(Tasks):
         if part.operator == "set":
             copied = values.copied(value, self.dtype(part.target.tensor))
             return (Assign(target, copied, source=part.source),)
+        if isinstance(value, Read) and value.tensor == part.target.tensor and part.operator in ("max", "min"):
+            return (scanned(values, part.operator, target, values.cell(value), part.source),)
         return (updated(values, part.operator, target, values.cell(value), part.source),)

@@ -369,6 +369,13 @@ def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) 
     return Assign(cell, values.combined(operator, cell, made), source=source)
 
 
+def scanned(values: Values, operator: str, cell: Expr, neighbour: Expr, source: str) -> Stmt:
+    """Combines a cell with the extreme up to its neighbour."""
+    if values.accumulate != "f32":
+        return updated(values, operator, cell, neighbour, source)
+    return Assign(cell, Call(f"opwright_{operator}_scanned_f32", (neighbour, cell)), source=source)
+
+
 def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
     """The accumulators of a reduction before the first term."""
     first = Assign(Index(Name(sums), Name("j_")), values.number(INITIAL[operator]))

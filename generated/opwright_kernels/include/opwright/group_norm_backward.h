@@ -43,7 +43,6 @@ typedef struct opwright_group_norm_backward_sizes {
     int64_t variance_at;
     int64_t variance_sum_at;
     int64_t sqrt_of_variance_at;
-    int64_t diff_variance_2_at;
     int64_t diff_spread_at;
     int64_t mean_sum_at;
     int64_t diff_total_at;

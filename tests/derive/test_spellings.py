@@ -1,0 +1,87 @@
+"""One operation written in two ways has one program: rows between steps, groups by a quotient, taps from the last one on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from opwright.derive.phases import Staged, staged
+from opwright.load import load_texts
+from support.package import package
+
+FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
+ROWS = """op: Rows
+revision: 1
+summary: Rows, and what steps make of them.
+dims: {{rows: R, width: {{symbol: W, min: 1}}}}
+inputs: [{{name: x, dims: {{R: R, W: W}}}}, {{name: turned, dims: {{W: W, R: R}}}}]
+outputs: [{{name: y, dims: {{R: R, W: W}}}}]
+dtypes: [{{x: f32, turned: f32, y: f32, accumulate: f32}}]
+semantics:
+  ranges: {{r: R, w: W}}
+  steps:
+    - mean[r] += x[r, w] / W + turned[w, r]
+    - d[r, w] = {value}
+    - square[r] += {square}
+    - y[r, w] = {last}
+"""
+
+
+def text_of(name: str) -> str:
+    return (FORMULAS / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def of(text: str) -> Staged:
+    (op,) = load_texts({"one.yaml": text}).ops
+    return staged(op)
+
+
+def rows(
+    value: str = "x[r, w] - mean[r]", square: str = "d[r, w] * d[r, w]", last: str = "d[r, w] / square[r]"
+) -> Staged:
+    return of(ROWS.format(value=value, square=square, last=last))
+
+
+def test_a_row_that_is_cheap_to_make_is_not_stored() -> None:
+    assert "d" not in rows().arrays
+    assert not {"d", "n"} & of(text_of("ln_two_pass")).arrays.keys()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"value": "x[r, w] / mean[r]"},  # what divides costs more than a row, if it is read twice
+        {"value": "exp(x[r, w])"},
+        {"value": "turned[w, r] - mean[r]"},  # in the order of the target, it is turned once
+        {"value": "x[r, w - 1] - mean[r]"},  # a cell that nothing reaches is 0, and a term is left out
+        {"last": "d[r, W - 1 - w] / square[r]"},
+    ],
+    ids=str,
+)
+def test_a_row_that_is_dear_or_read_elsewhere_is_stored(changed: dict[str, str]) -> None:
+    assert "d" in rows(**changed).arrays
+
+
+def test_a_quotient_that_one_step_reads_is_not_stored() -> None:
+    assert "d" not in rows("x[r, w] / mean[r]", square="x[r, w]").arrays
+
+
+def test_a_step_that_finds_groups_by_a_quotient_walks_them_like_the_others() -> None:
+    made = of(text_of("group_norm_last"))
+    (phase,) = made.phases
+    assert {"g", "w"} <= {*phase.parts[-1].letters}
+    assert "g" in phase.own
+
+
+def test_a_window_whose_taps_are_read_from_the_last_one_on_is_a_contraction() -> None:
+    text = text_of("conv_flipped")
+    assert any(phase.contraction for phase in of(text).phases)
+    assert not any(phase.contraction for phase in of(text.replace("K - 1 - k", "min(K - 1 - k, 3)")).phases)
+
+
+def test_lanes_go_along_a_letter_that_walks_sums_alone(tmp_path: Path) -> None:
+    _, module = package({"attn_bshd.yaml": text_of("attn_bshd")}, tmp_path, "lanes_of_sums")
+    spec = module.TensorSpec((1, 64, 2, 32), "float32")
+    explanation = str(module.explain("attn_bshd", spec, spec, spec))
+    assert "lanes along t: row:" in explanation
+    assert "lanes along s" not in explanation

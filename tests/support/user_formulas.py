@@ -1,0 +1,118 @@
+"""More of what the operations of tests/data/formulas compute, in NumPy: one operation spelled in several ways, losses.
+
+As in `formulas`: each function takes widened inputs and attributes, and reads no spec. FORMULAS has those of all modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .formulas import Attributes, formula, normalised, softmax
+from .row_formulas import FORMULAS
+
+__all__ = ["FORMULAS"]
+
+
+@formula
+def group_norm_last(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, gamma = inputs
+    groups = attributes["groups"]
+    cells = int(np.prod(src.shape[1:-1]))
+    split = src.reshape(src.shape[0], cells, groups, src.shape[-1] // groups)
+    return [normalised(split, (1, 3), 0.001).reshape(src.shape) * gamma]
+
+
+@formula
+def conv_flipped(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w = inputs
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2], -1)
+    return [np.einsum("ncok,fck->nfo", windows, w[..., ::-1])]
+
+
+@formula
+def attn_bshd(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    query, key, value = inputs
+    seen = np.arange(key.shape[1]) <= np.arange(query.shape[1])[:, None] + key.shape[1] - query.shape[1]
+    scores = np.where(seen, np.einsum("bshd,bthd->bhst", query, key) * 0.125, -10000)
+    peak = scores.max(-1, keepdims=True, initial=-np.inf)
+    total = np.exp(scores - peak).sum(-1)
+    mixed = np.einsum("bhst,bthd->bshd", np.exp(scores - peak), value)
+    return [mixed / np.moveaxis(total, 1, 2)[..., None], np.log(total) + peak[..., 0]]
+
+
+@formula
+def ln_two_pass(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, gamma, beta = inputs
+    return [normalised(x, (x.ndim - 1,), attributes["eps"]) * gamma + beta]
+
+
+@formula
+def cummax_index(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x = np.moveaxis(inputs[0], attributes["axis"], -1)
+    most = np.maximum.accumulate(x, -1)
+    at = np.maximum.accumulate(np.where(x == most, np.arange(x.shape[-1]), -1), -1)
+    return [np.moveaxis(found, -1, attributes["axis"]) for found in (most, at)]
+
+
+@formula
+def per_token_quantise(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w, scales = inputs
+    scale = np.maximum(np.abs(x).max(-1, keepdims=True), 1e-5) / 127
+    whole = np.clip(np.round(x.astype(np.float32) / scale.astype(np.float32)), -127, 127)
+    return [whole @ w.T * scale * scales, whole, scale[..., 0]]
+
+
+@formula
+def eca(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, taps = inputs
+    means = src.mean(tuple(range(2, src.ndim)))
+    before = len(taps) // 2
+    wide = np.pad(means, ((0, 0), (before, len(taps) - 1 - before)))
+    mixed = np.lib.stride_tricks.sliding_window_view(wide, len(taps), -1) @ taps
+    return [src / (1 + np.exp(-mixed)).reshape(*mixed.shape, *[1] * (src.ndim - 2))]
+
+
+@formula
+def dice_loss(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    prob, labels = inputs
+    space = tuple(range(2, prob.ndim))
+    hot = labels[:, None] == np.arange(prob.shape[1]).reshape(-1, *[1] * len(space))
+    shared = (prob * hot).sum(space)
+    return [1 - (2 * shared + 1) / (prob.sum(space) + hot.sum(space) + 1), hot.sum(space)]
+
+
+@formula
+def ordered_dither(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    picture, tile = inputs
+    (height, width), (rows, columns) = picture.shape[-2:], tile.shape
+    bits = picture > np.tile(tile, (-(-height // rows), -(-width // columns)))[:height, :width]
+    return [bits, bits.sum((-2, -1))]
+
+
+@formula
+def gray_code(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    byte = inputs[0].astype(np.uint8)
+    bits = np.unpackbits(byte[..., None], axis=-1)
+    turned = np.packbits(bits[..., ::-1], axis=-1)[..., 0]
+    return [byte ^ (byte >> 1), bits.sum(-1) % 2, turned]
+
+
+@formula
+def grn(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, gamma, beta = inputs
+    length = np.sqrt((x * x).sum(tuple(range(1, x.ndim - 1)), keepdims=True))
+    return [gamma * (x * (length / (length.mean(-1, keepdims=True) + 1e-6))) + beta + x]
+
+
+def shares(rows: Any) -> Any:
+    return np.log(softmax(rows))
+
+
+@formula
+def nt_xent(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    a, b = (array / np.sqrt((array**2).sum(1, keepdims=True) + 1e-6) for array in inputs)
+    logits = a @ b.T / attributes["temperature"]
+    return [-(np.diag(shares(logits)) + np.diag(shares(logits.T))).mean() / 2, logits]
