@@ -26,6 +26,14 @@ LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 MOVED = {"generated/opwright_kernels/docs": "reference", "bench": "bench"}
 
 
+def on_config(config: Any) -> Any:
+    """List the operations beside the pages of the reference."""
+    reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
+    functions = sorted(page.stem for page in (PACKAGE / "docs").glob("*.md") if page.stem != "API")
+    reference.append({"Operations": [{name: f"reference/{name}.md"} for name in functions]})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add what is made."""
     for path, text in pages():
@@ -48,6 +56,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "tables/schedules.md", schedules()
     yield "tables/sharding.md", sharding()
     yield "tables/disagreements.md", disagreements(ops)
+    yield "tables/audit.md", audited(json.loads((Path(__file__).parent / "audit.json").read_text(encoding="utf-8")))
 
 
 def results(page: str, dots: Callable[[str], Iterable[pictures.Dot]]) -> str:
@@ -95,6 +104,27 @@ def disagreements(ops: tuple[Op, ...]) -> str:
             rows = [[one.page or "", one.library or "", one.ruling or "", one.why or ""] for one in op.discrepancies]
             parts.append(_table(("the pages", "the library", "what holds", "why"), rows))
     return "\n".join(parts) + "\n"
+
+
+def audited(found: list[dict[str, Any]]) -> str:
+    """What `opwright audit` finds on published pages; tests/audit holds the file against the pages, where they are."""
+    parts = [
+        "# What the audit found\n\n"
+        "`opwright audit PAGE` compares a published page with the spec of its operation, field by field. "
+        "These are its findings on pages of the oneDNN Graph documentation, as they were collected: scraped "
+        "text, and sources some of which had lost their line breaks or cells. A difference that a spec "
+        "records and rules on is *ruled*, any other a *contradiction*; *lost* is what the text no longer "
+        "says. [Where sources disagree](disagreements.md) has all rulings.\n"
+    ]
+    for page in found:
+        counts = page["counts"]
+        words = f"{counts['agree']} fields agree, {counts['ruled']} are ruled, {counts['contradiction']} contradict"
+        parts.append(f"## {page['op']}, {page['form']}\n\n{words}, {counts['lost']} are lost.\n")
+        rows = [[f"`{field}`", one, other, ruling] for field, one, other, ruling in page["findings"]]
+        parts.append(_table(("field", "the page", "the spec", "what holds"), rows))
+        if page["lost"]:
+            parts.append(f"Lost: {', '.join(f'`{field}`' for field in page['lost'])}.\n")
+    return "\n".join(parts)
 
 
 def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from audit.pages_of import ROOT, audited, fields_with
+from audit.pages_of import ROOT, audited, fields_with, library
+from opwright.audit import forms
+from opwright.audit.compare import audit, counts
+from opwright.commands.audit import operation
 
 PAGES = next((folder / "shared" / "pages" for folder in ROOT.parents if (folder / "shared" / "pages").is_dir()), None)
 R1 = "inputs.weights.arrangements.library R1"
@@ -46,3 +52,26 @@ def test_a_scraped_page_lost_every_name_and_every_formula(number: str, attribute
     assert sum(field.startswith("attributes.") for field in lost) == attributes
     assert {"inputs.weights.arrangements.library", "constraints.groups-divide-in-channels", "text"} <= lost
     assert not HEADERS & lost
+
+
+def _facts(number: str) -> dict[str, Any]:
+    """What the site says of a page: values and rulings, none of its sentences."""
+    page = forms.read(text_of(number), "page")
+    op = operation(page, library())
+    findings = audit(op, page)
+    differ = [f for f in findings if f.status in ("ruled", "contradiction", "silent")]
+    return {
+        "op": op.op,
+        "form": page.form,
+        "counts": counts(findings),
+        "findings": [[f.field, f.page, f.spec, (f.ruling.ruling or "") if f.ruling else ""] for f in differ],
+        "lost": list(dict.fromkeys(f.field for f in findings if f.status == "lost")),
+    }
+
+
+def test_the_site_shows_what_the_audit_finds_on_the_published_pages() -> None:
+    shown = ROOT / "docs" / "site" / "audit.json"
+    found = json.dumps([_facts(number) for number in RULED], indent=1) + "\n"
+    if os.environ.get("OPWRIGHT_UPDATE_GOLDEN") == "1":
+        shown.write_text(found, encoding="utf-8")
+    assert shown.read_text(encoding="utf-8") == found, "OPWRIGHT_UPDATE_GOLDEN=1 takes it over"

@@ -30,7 +30,7 @@ def test_the_blocks_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> 
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "generator"), str(ROOT / "generated")]),
     }
     for needs, language, title, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if needs and shutil.which(needs) is None and find_spec(needs) is None:
+        if needs and shutil.which(needs, path=environment["PATH"]) is None and find_spec(needs) is None:
             pytest.skip(f"{needs} is not installed")
         if title:
             target = tmp_path / title
@@ -68,7 +68,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_the_site_has_every_page_and_every_table(site: Path) -> None:
     operations = {page.stem for page in (ROOT / "generated/opwright_kernels/docs").glob("*.md")}
     assert {page.stem for page in (site / "reference").glob("*.html")} == operations
-    assert {page.stem for page in (site / "tables").glob("*.html")} == {"schedules", "sharding", "disagreements"}
+    assert {page.stem for page in (site / "tables").glob("*.html")} == {
+        "schedules",
+        "sharding",
+        "disagreements",
+        "audit",
+    }
     assert "soft_max" in (site / "search/search_index.json").read_text(encoding="utf-8")
     formulas = (site / "reference/soft_max.html").read_text(encoding="utf-8")
     assert formulas.count("<math") >= 5
@@ -87,7 +92,14 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
 @pytest.mark.skipif(browser.executable() is None, reason="Chromium is not installed")
 def test_pages_fit_narrow_and_wide_windows_and_their_tables_and_pictures_answer(site: Path) -> None:
     shown = []
-    for page in ("site/index", "site/compare", "reference/soft_max", "tables/sharding", "bench/OPERATIONS"):
+    for page in (
+        "site/index",
+        "site/compare",
+        "reference/soft_max",
+        "tables/sharding",
+        "tables/audit",
+        "bench/OPERATIONS",
+    ):
         text = (site / f"{page}.html").read_text(encoding="utf-8")
         text = text.replace("<head>", f'<head><base href="{(site / page).parent.as_uri()}/">')
         shown += [(page, text, width) for width in (360, 1200)]
