@@ -91,7 +91,7 @@ def test_operands_in_another_order_are_no_change_to_callers():
         if findings := found(sides[0], sides[1]):
             wrong[file] = findings
     assert wrong == {}
-    assert changed > 20
+    assert changed >= 20
 
 
 @pytest.mark.parametrize(
