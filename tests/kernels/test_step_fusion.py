@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import opwright_kernels as kernels
 import pytest
+from ml_dtypes import bfloat16
 from opwright.emit.step_kernels import step_unit
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
@@ -108,3 +109,12 @@ def test_a_row_of_f32_becomes_f16_without_a_copy_before() -> None:
     src = np.arange(-700, 701, dtype=np.float32)[::-1] / 3
     out = np.zeros(2802, np.float16)[::2]
     np.testing.assert_array_equal(kernels.type_cast(src, dtype="f16", out=out), src.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, bfloat16], ids=["f32", "f16", "bf16"])
+def test_what_follows_sums_in_registers_reads_these_in_every_data_type(dtype: type) -> None:
+    for rows, columns in ((1, 1), (3, 40), (130, 33), (300, 70), (2, 600)):
+        src = (np.arange(rows * columns).reshape(rows, columns) * 7 % 3 - 1).astype(dtype)
+        for name, reduce in (("reduce_sum", np.sum), ("reduce_max", np.max), ("reduce_min", np.min)):
+            found = getattr(kernels, name)(src, axes=[0], threads=1)
+            assert np.array_equal(found, reduce(src.astype(np.float64), axis=0).astype(dtype)), (name, rows, columns)

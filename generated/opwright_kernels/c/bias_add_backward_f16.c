@@ -132,8 +132,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     tile_[i_] += diff_bias_sum__row_[i_];
                 }
             }
-            const float *restrict diff_bias_sum__row_1_ = diff_bias_sum_ + (c - begin_);
-            opwright_put_wide_f16(diff_bias_sum__row_1_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
+            opwright_put_wide_f16(tile_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
@@ -177,8 +176,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     tile_[i_] += diff_bias_sum__row_[i_];
                 }
             }
-            const float *restrict diff_bias_sum__row_1_ = diff_bias_sum_ + (c - begin_);
-            opwright_put_wide_f16(diff_bias_sum__row_1_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
+            opwright_put_wide_f16(tile_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
             const int64_t n_ = 32;
@@ -222,8 +220,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     tile_[i_] += diff_bias_sum__row_[i_];
                 }
             }
-            const float *restrict diff_bias_sum__row_1_ = diff_bias_sum_ + (c - begin_);
-            opwright_put_wide_f16(diff_bias_sum__row_1_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
+            opwright_put_wide_f16(tile_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
             const int64_t n_ = end_ - c;
@@ -267,8 +264,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     tile_[i_] += diff_bias_sum__row_[i_];
                 }
             }
-            const float *restrict diff_bias_sum__row_1_ = diff_bias_sum_ + (c - begin_);
-            opwright_put_wide_f16(diff_bias_sum__row_1_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
+            opwright_put_wide_f16(tile_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
     }
 }

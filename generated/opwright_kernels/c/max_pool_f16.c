@@ -26,7 +26,6 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
     opwright_f16 *const dst = call_->dst;
     const opwright_max_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     const int64_t K_d_ = sizes_->K[0];
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
@@ -97,8 +96,7 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                opwright_put_wide_f16(tile_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
@@ -117,8 +115,7 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                opwright_put_wide_f16(tile_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
@@ -137,8 +134,7 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                opwright_put_wide_f16(tile_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
@@ -157,8 +153,7 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                const float *restrict dst_sum__row_1_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_1_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                opwright_put_wide_f16(tile_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
             }
             at_ += 1;
             if (at_ == blocks_) {

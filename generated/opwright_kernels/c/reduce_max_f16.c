@@ -97,7 +97,6 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
     opwright_f16 *const dst = call_->dst;
     const opwright_reduce_max_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
@@ -131,8 +130,7 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
@@ -150,8 +148,7 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
             const int64_t n_ = 32;
@@ -169,8 +166,7 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
             const int64_t n_ = end_ - k;
@@ -188,8 +184,7 @@ static void reduce_max_f16_0_k(void *context_, int64_t part_)
                     }
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
     }
 }

@@ -155,8 +155,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += dst_sum__row_[i_];
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
@@ -198,8 +197,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += dst_sum__row_[i_];
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
             const int64_t n_ = 32;
@@ -241,8 +239,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += dst_sum__row_[i_];
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
             const int64_t n_ = end_ - k;
@@ -284,8 +281,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += dst_sum__row_[i_];
                 }
             }
-            const float *restrict dst_sum__row_1_ = dst_sum_ + (k - begin_);
-            opwright_put_wide_f16(dst_sum__row_1_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            opwright_put_wide_f16(tile_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
         }
     }
 }

@@ -141,7 +141,7 @@ class Row:
             return False
         self.elements.used.add(self.part.target.tensor)
         self.elements.buffered(ZERO)  # rows of no more than the room has
-        values = Name(self._row(value)) if self.converted(value) else WIDE
+        values = Name(self.rows.get(value) or self._row(value)) if self.converted(value) else WIDE
         self.before += [DeclareArray(WIDE.name, "float", ROOM)] if values is WIDE else []
         rows = Name("total_") if self.elements.streams(self.part.target) else ONE
         self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (values, self._at(self.part.target), step, N, rows))))
