@@ -385,9 +385,8 @@ def _finishes(found: Program, phase: Phase, sums: Read) -> bool:
 
 def _walkers(found: Program, read: Read) -> list[str]:
     """The letter that walks each axis of an element, '' if none does."""
-    axes = found.arrays[read.tensor].axes
-    places = [number for number, axis in enumerate(axes) if axis.kind != "ones"]
-    return [found.walks(read.tensor, number, read.indices[number]) or "" for number in places]
+    axes = enumerate(found.arrays[read.tensor].axes)
+    return [found.walks(read.tensor, n, read.indices[n]) or "" for n, axis in axes if axis.kind != "ones"]
 
 
 def _private(found: Program, phases: Sequence[Phase]) -> frozenset[str]:
