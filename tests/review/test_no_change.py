@@ -24,7 +24,7 @@ from support import checkout, mutants, reviewing, spots
 from support.specs import all_texts
 from support.tree_edits import printed
 
-STRIDE = 1 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 4
+STRIDE = 1 if os.environ.get("OPWRIGHT_SWEEP") == "full" else 3
 SHARED = {f"{reviewing.FOLDER}/{name}": text for name, text in all_texts().items() if name.startswith("_")}
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 SYMMETRIC = ("+", "*", "==", "!=", "and", "or", "min", "max", "bit_and", "bit_or", "bit_xor")
@@ -91,7 +91,7 @@ def test_operands_in_another_order_are_no_change_to_callers():
         if findings := found(sides[0], sides[1]):
             wrong[file] = findings
     assert wrong == {}
-    assert changed >= 20
+    assert changed > 20
 
 
 @pytest.mark.parametrize(
