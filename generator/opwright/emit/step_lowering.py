@@ -54,6 +54,12 @@ def absence(output: str) -> str:
     return f"{output}_absent_"
 
 
+def alike(part: Part) -> list[list[Formula]]:
+    """The formulas of a step, those of the same value together."""
+    values = dict.fromkeys(formula.value for formula in part.formulas)
+    return [[formula for formula in part.formulas if formula.value == value] for value in values]
+
+
 @dataclass(frozen=True)
 class Walk:
     """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
@@ -148,10 +154,9 @@ class Lowering(Tasks):
         begins = self.staged.program.first_writer(part.target.tensor) is part and not following
         first = self.first(part) if begins else ()
         result: list[Stmt] = []
-        for value in dict.fromkeys(formula.value for formula in part.formulas):
-            if part.operator == "sum" and value == expr.Number(0):
+        for formulas in alike(part):
+            if part.operator == "sum" and formulas[0].value == expr.Number(0):
                 continue  # which is what cells begin with
-            formulas = [formula for formula in part.formulas if formula.value == value]
             self.leave_rows()
             found = self.formula(part, formulas[0], following)
             if part.by is not None:
@@ -228,8 +233,7 @@ class Lowering(Tasks):
         made: list[Stmt] = []
         for step in following:
             loops: list[Stmt] = []
-            for value in dict.fromkeys(formula.value for formula in step.formulas):
-                formulas = [formula for formula in step.formulas if formula.value == value]
+            for formulas in alike(step):
                 row = Row(self, self.values_of(step.target.tensor), step, formulas[0])
                 row.rows[part.target] = step_tiles.TILE.name
                 stored = row.written()
