@@ -71,6 +71,11 @@ opw_extent opw_axis(const opw_axes *axes, const char *name)
     return at < 0 ? (opw_extent){false, 1, &none} : entry(axes, at);
 }
 
+bool opw_has_axis(const opw_axes *axes, const char *name)
+{
+    return found_at(axes, name) >= 0;
+}
+
 opw_order opw_ordering(const opw_layout *layouts, const char *word)
 {
     while (layouts[1].word != NULL && !opw_is(layouts->word, word)) {

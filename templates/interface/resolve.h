@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "opwright_operations.h"
+#include "opwright_calls.h"
 
 // Sizes, whose sums and products may exceed int64; they saturate.
 __extension__ typedef __int128 opw_int;
@@ -268,6 +268,7 @@ void opw_presence(opw_context *x, const char *name, const opw_seen *value, bool 
 
 void opw_set(opw_axes *axes, const char *name, opw_extent extent);
 opw_extent opw_axis(const opw_axes *axes, const char *name);
+bool opw_has_axis(const opw_axes *axes, const char *name);
 opw_order opw_ordering(const opw_layout *layouts, const char *word);
 bool opw_has(opw_order order, const char *axis);
 void opw_split(opw_context *x, opw_axes *axes, const opw_ints *shape, opw_order order,

@@ -96,6 +96,7 @@ def texts(
         "name": name,
         "version": __version__,
         "interface": INTERFACE_VERSION,
+        "prefix": prefix(name),
         "ops": views,
         "groups": groups,
         "engines": {label: _engines(label, units) for label in ENGINE_LABELS},
@@ -108,7 +109,8 @@ def texts(
 
     build = ("name", "version", "interface", "groups", "isas", "interface_sources")
     files = {
-        "public/opwright_operations.h": printed("operations.h.j2", "head", "ops", "dtypes", "interface"),
+        "public/opwright_calls.h": printed("calls.h.j2", "dtypes", "interface"),
+        f"public/{prefix(name)}_operations.h": printed("operations.h.j2", "head", "ops", "interface", "prefix"),
         f"{FOLDER}/tables.c": printed("tables.c.j2", "head", "dtypes", "isas", "engines", "sections"),
         f"{FOLDER}/instruction_sets.h": printed("instruction_sets.h.j2", "head", "isas"),
         "CMakeLists.txt": printed("CMakeLists.txt.j2", *build),
@@ -117,9 +119,14 @@ def texts(
     }
     for view in views:
         unit = None if view.op.stepped else render.unit(view.op)
-        parameters = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit}
+        parameters = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit, "prefix": prefix(name)}
         files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", parameters
     return files
+
+
+def prefix(name: str) -> str:
+    """What begins the names of a library's functions, structs and macros: its name without the ending `_kernels`."""
+    return name.removesuffix("_kernels") or name
 
 
 def _engines(label: str, units: Iterable[Any]) -> list[str]:

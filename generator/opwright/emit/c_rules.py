@@ -225,6 +225,10 @@ class Rules(Expressions):
             there: Expr = Name("true")
             if isinstance(given, ast.IfExp):
                 there, given = Unary("!", self.node(given.test)), given.orelse
+            if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "get":
+                axes, (axis,) = given.func.value, given.args  # an axis that a word of a layout may leave out
+                has = call("opw_has_axis", address(self.node(axes)), self.node(axis))
+                there, given = has if there == Name("true") else Binary("&&", there, has), ast.Subscript(axes, axis)
             value = self.value(given)
             kinds.add(value.kind)
             if value.kind == "ints":
