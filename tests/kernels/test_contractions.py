@@ -31,6 +31,26 @@ FINISHES = {  # by the number of the spec
     6: "abs({0}) + {1} * {2}",
     7: "max({0} * 0.5, 1)",
 }
+ROWS_OF_RUN = """op: RowsOfRun
+revision: 1
+summary: A product whose rows are any number of axes, and whose result lies the other way.
+dims:
+  rows: {symbol: B, run: true}
+  terms: {symbol: C}
+  columns: {symbol: M}
+inputs:
+  - {name: src, dims: {B: B, C: C}}
+  - {name: weights, dims: {M: M, C: C}}
+outputs:
+  - {name: dst, dims: {M: M, B: B}}
+dtypes:
+  - {src: f32, weights: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {b: B, c: C, m: M}
+  steps:
+    - sums[m, b] += src[b, c] * weights[m, c]
+    - dst[m, b] = max(sums[m, b], -3) * 2
+"""
 REDUCES = (5, 7)  # those of one `reduce`
 PARTLY = {1: random_contractions.PARTLY[0], 3: random_contractions.PARTLY[1]}  # those that loops compute in part
 Made = tuple[Library, ModuleType, list[Drawn]]
@@ -45,6 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     ]
     texts = {f"product{n}.yaml": one.text for n, one in enumerate(drawn)}
     texts["mat_mul.yaml"] = (SPECS / "mat_mul.yaml").read_text(encoding="utf-8")
+    texts["rows_of_run.yaml"] = ROWS_OF_RUN
     return *package(texts, tmp_path_factory.mktemp("contractions"), "contractions_package"), drawn
 
 
@@ -252,3 +273,17 @@ def test_what_follows_a_product_cell_by_cell_needs_no_memory_for_the_sums(made: 
         explanations.append(kernels.explain("mat_mul", *spec, threads=1))
     assert "finished before they are stored" in str(explanations[0])
     assert max(one.scratch_bytes for one in explanations) < 256 * 512 * 4
+
+
+def test_sums_are_finished_where_they_belong_whatever_the_order_of_the_axes_of_a_run(made: Made) -> None:
+    kernels, rng = made[1], np.random.default_rng(9)
+    for rows in ((2, 47), (3, 5, 4), (94,), ()):
+        for order in itertools.permutations(range(len(rows) + 1)):
+            shape = (*rows, 5)
+            src = rng.integers(-3, 4, [shape[axis] for axis in order]).astype(np.float32).transpose(np.argsort(order))
+            weights = rng.integers(-3, 4, (6, 5)).astype(np.float32)
+            wanted = np.maximum(np.moveaxis(src @ weights.T, -1, 0), -3) * 2
+            out = np.asfortranarray(np.zeros(wanted.shape, np.float32))
+            for threads in (1, 3):
+                assert (kernels.rows_of_run(src, weights, threads=threads) == wanted).all()
+                assert (kernels.rows_of_run(src, weights, threads=threads, out=out) == wanted).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,12 @@ def test_folders_commits_and_files_that_git_passes_have_their_gradients(
     assert rules("git:HEAD^", "git:HEAD") == rules("git:HEAD^", f"{FOLDER}") == ["dtypes-row-removed"]
     os.remove(here / GRADIENT)
     assert rules() == ["op-removed"]
+
+
+def test_programs_in_c_that_call_a_gradient_are_told_what_its_edits_break():
+    """The exported C library has gradients, too."""
+    renamed = {name: re.sub(r"\b(diff_)?src\b(?!-)", r"\1given", text) for name, text in TEXTS.items()}
+    with reviewing.nothing_rendered():
+        found = reviewing.reviewed(TEXTS, renamed).findings
+    told = {op for finding in found if finding.rule.id == "c-api-changed" for op in finding.ops}
+    assert told == {"Square", "SquareBackward"}

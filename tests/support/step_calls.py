@@ -22,6 +22,7 @@ from opwright.oracle.validate_steps import StepValidation, validate_steps
 Rng = np.random.Generator
 
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17, 33, 65)  # the last ones: the length of a vector, or a block, plus one
+LONG = (15, 16, 17, 31, 32, 33, 47, 48, 64, 65, 96, 130)  # one size of some calls: whole vectors of any type, and rests
 MAX_CELLS = 100_000
 TRIES = 400
 REALS = (-2.0, -1.0, 0.0, 0.5, 1.0, 3.0)
@@ -136,6 +137,10 @@ class StepCaller:
                 found[dim.symbol] = max(int(self.one(choose)), least)
             else:
                 found[dim.symbol] = tuple(max(int(self.one(choose[:8])), least) for _ in range(count))
+        if found and self.chance(0.5):
+            symbol, long = self.one(list(found)), int(self.one(LONG))
+            size = found[symbol]
+            found[symbol] = (*size[:-1], long)[: len(size)] if isinstance(size, tuple) else long
         return found
 
     def value(self, attribute: Attribute, facts: dict[str, Any], row: Mapping[str, str], rank: int) -> Any:
@@ -151,14 +156,7 @@ class StepCaller:
         if attribute.type == "string":
             word = self.one(attribute.values or ())
             return default or self.one((word.value, *word.aliases))
-        if (
-            attribute.locates
-            or attribute.order_of
-            or attribute.per
-            or attribute.extents_of
-            or attribute.shape_of
-            or attribute.blocks
-        ):
+        if any(getattr(attribute, key) for key in ("locates", "order_of", "per", "extents_of", "shape_of", "blocks")):
             return None  # once extents are known
         if attribute.type == "bool":
             facts[symbol] = default == "true" if default else self.chance(0.5)

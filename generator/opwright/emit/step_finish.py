@@ -1,8 +1,8 @@
 """The finishing function of a contraction, as C statements over sums that have just been computed.
 
 In: a phase that processes the sums of the previous phase, the letter of its lanes, and a row of data types. Out:
-the statements of a function that an engine calls with contiguous cells of these sums. Cells are numbered like the
-tasks of the phase, the letter of the lanes last.
+the statements of a function that an engine calls with contiguous cells of these sums. Cells are numbered by the letters
+of the phase's tasks, the letter of the lanes last, with all its axes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Finish(Lowering):
             Declare("end_", end),
             Declare("task_", Binary("/", cell, along)),
             *self.digits_of_task(
-                [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)], Name("task_")
+                [(loop.name, loop.extent) for name in self.order() for loop in self.own_loops(name)], Name("task_")
             ),
             *self.of_task(),
             *(Declare(name, value) for value, name in self.wholes.items()),
@@ -51,6 +51,10 @@ class Finish(Lowering):
         step = Call("opwright_min", (block, Binary("-", along, Binary("%", cell, along))))
         loop = For("at_", ZERO, CELLS, body, step=step)
         return (*nodes.used(self.declared.values(), loop), loop)
+
+    def order(self) -> list[str]:
+        """The letters of the cells, all axes of that of the lanes last: the sums lie in this order."""
+        return sorted(self.phase.own, key=lambda name: self.lanes is not None and name == self.lanes.name)
 
     def whole_block(self) -> list[Stmt]:
         return [Declare(self.lane_name(), BEGIN), Declare("n_", Binary("-", END, BEGIN))]

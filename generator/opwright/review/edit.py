@@ -37,8 +37,8 @@ class Edit:
 
 def changed(before: Library, after: Library) -> Iterator[tuple[Op, Op]]:
     """The operations of both sides, old and new, that are not exactly the same."""
-    olds = {op.op: op for op in before.ops}
-    for op in after.ops:
+    olds = {op.op: op for op in before.every}
+    for op in after.every:
         old = olds.get(op.op)
         if old is not None and exact(old) != exact(op):
             yield old, op

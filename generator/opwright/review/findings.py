@@ -133,10 +133,10 @@ def _declared(after: Library, effect: Impact, waivers: Waivers, reproduce: str) 
 def _following(before: Library, after: Library, waivers: Waivers, reproduce: str) -> list[Finding]:
     """What follows for ways to split operations, which their pages show, and for programs that call them in C."""
     pairs = [*changed(before, after)]
-    functions = {op.op: op.function for _, op in pairs}
+    pages = {op.op: frozenset({f"docs/{op.function}.md"} if op in after.ops else ()) for _, op in pairs}
     found = []
     for edit in splits.edits(pairs):
-        moved = Moved(frozenset({"SHARDING.json", f"docs/{functions[edit.op]}.md"}))
+        moved = Moved(pages[edit.op] | {"SHARDING.json"})
         found.append(_finding(RULES[edit.rule], (edit.op,), edit, moved, waivers, reproduce))
     for edit in c_calls.edits(pairs):
         found.append(_finding(RULES[edit.rule], (edit.op,), edit, Moved(), waivers, reproduce))

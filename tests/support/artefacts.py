@@ -1,0 +1,133 @@
+"""What generated artefacts of two sides tell apart: signatures of Python, tables of PyTorch and ONNX, ways to split,
+structs of C. Read off rendered texts, so that nothing here knows the review.
+
+In: the libraries of both sides. Out: for each operation of both, what callers of an artefact lose or see changed, and
+whether that is a break or another meaning.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opwright.emit import c_interface, links, render
+from opwright.language.library import Library
+from opwright.language.model import Op
+from opwright.project import find
+
+from .reviewing import FOLDER
+
+OWN = ("out", "threads", "specialize")
+
+
+def broken(before: Library, after: Library) -> Iterator[tuple[str, str, str]]:
+    """An operation, the least contract that a review has to say, and why."""
+    sides = [_texts(library) for library in (before, after)]
+    olds, news = ({op.op: op for op in library.every} for library in (before, after))
+    for name in sorted(olds.keys() & news.keys()):
+        old, new = olds[name], news[name]
+        if old in before.ops and new in after.ops:
+            for why in _signatures(_function(sides[0], old), _function(sides[1], new)):
+                yield name, "breaking", why
+        for key in ("onnx", "split", "torch"):
+            was, now = (side[key].get(op.function) for side, op in zip(sides, (old, new), strict=True))
+            if was != now:
+                yield name, key, f"{key}: {_first(was, now)}"
+        was_members, now_members = _members(old), _members(new)
+        if not {*was_members} <= {*now_members}:
+            yield name, "breaking", f"C: {was_members} became {now_members}"
+        elif was_members != now_members:
+            yield name, "dangerous", f"C: {was_members} became {now_members}"
+
+
+def _first(was: Any, now: Any) -> str:
+    """Where two tables begin to differ."""
+    one, other = (json.dumps(side, sort_keys=True) for side in (was, now))
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    return f"...{one[max(at - 60, 0) : at + 60]} became ...{other[max(at - 60, 0) : at + 60]}"
+
+
+def _texts(library: Library) -> dict[str, Any]:
+    """The artefacts that operations share, each by function."""
+    outputs = render.of_library(library, find().templates, FOLDER)
+    env = render.environment(find().templates)
+    nodes: dict[str, list[Any]] = {}
+    for node in json.loads(outputs["onnx/nodes.json"].text(env)):
+        nodes.setdefault(node["function"], []).append(node)
+    tree = ast.parse(outputs["__init__.pyi"].text(env))
+    stubs = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    shards = json.loads(outputs["SHARDING.json"].text(env))
+    torch = {op.function: _linked(op) for op in library.every}
+    return {
+        "onnx": nodes,
+        "stubs": stubs,
+        "split": {name: _ways(found) for name, found in shards.items()},
+        "torch": torch,
+    }
+
+
+def _linked(op: Op) -> Any:
+    """What PyTorch is told of an operation, its own operators in any order."""
+    found = links.links(op)
+    calls = [[one.aten, dict(one.when), dict(one.arguments), dict(one.words), one.gives or 0] for one in found.torch]
+    return sorted(map(repr, found.relations)), sorted(map(repr, calls)), repr(found.states), repr(found.added)
+
+
+def _ways(table: Mapping[str, Any]) -> list[str]:
+    """The ways to split, without the letters of formulas."""
+    return sorted(
+        json.dumps(
+            {key: item for key, item in split.items() if key in ("kind", "joins", "when", "attributes")}, sort_keys=True
+        )
+        for split in table["splits"]
+    )
+
+
+def _function(side: Mapping[str, Any], op: Op) -> ast.FunctionDef:
+    found = side["stubs"][op.function]
+    assert isinstance(found, ast.FunctionDef)
+    return found
+
+
+def _signatures(old: ast.FunctionDef, new: ast.FunctionDef) -> Iterator[str]:
+    """What calls by the old signature the new one refuses, or takes otherwise."""
+    if old.name != new.name:
+        yield f"{old.name} is called {new.name}"
+    positional = [[arg.arg for arg in side.args.args] for side in (old, new)]
+    if positional[1][: len(positional[0])] != positional[0]:
+        yield f"positions {positional[0]} became {positional[1]}"
+    parameters = [_parameters(side) for side in (old, new)]
+    for name, default in parameters[0].items():
+        if name not in parameters[1]:
+            yield f"{name} is no parameter"
+        elif default is not None and default != parameters[1][name] and not _same(default, parameters[1][name]):
+            yield f"{name} = {default} became {parameters[1][name]}"
+    for name, default in parameters[1].items():
+        if name not in parameters[0] and default is None:
+            yield f"{name} is needed"
+    returned = [ast.unparse(side.returns) if side.returns else "" for side in (old, new)]
+    if returned[0] != returned[1]:
+        yield f"returns {returned[0]}, then {returned[1]}"
+
+
+def _same(was: str, now: str | None) -> bool:
+    """2 and (2,) are one default."""
+    values = [ast.literal_eval(side) if side else None for side in (was, now)]
+    one, other = (list(value) if isinstance(value, (list, tuple)) else [value] for value in values)
+    return bool(one == other)
+
+
+def _parameters(function: ast.FunctionDef) -> dict[str, str | None]:
+    """Each parameter with its default."""
+    given = function.args
+    places = [None] * (len(given.args) - len(given.defaults)) + [ast.unparse(d) for d in given.defaults]
+    found: dict[str, str | None] = {arg.arg: default for arg, default in zip(given.args, places, strict=True)}
+    for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        found[arg.arg] = None if default is None else ast.unparse(default)
+    return {name: default for name, default in found.items() if name not in OWN}
+
+
+def _members(op: Op) -> list[str]:
+    return [f"{one.declared}" for one in c_interface.arguments(op)]
