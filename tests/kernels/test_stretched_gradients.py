@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from opwright.gradients import gradient_text
 from opwright.language.library import Library
+from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.step_sample import samples
 from support.package import package
@@ -37,6 +39,27 @@ BUILT = [name for name in NAMES if FULL or name in ("add_backward", "mat_mul_bac
 STRETCHED = Path(__file__).parents[1] / "data" / "steps" / "stretched.yaml"
 TEXTS = {f"{name}.yaml": one_row(FOLDER / f"{name}.yaml") for name in BUILT}
 TEXTS |= {"stretched.yaml": STRETCHED.read_text(encoding="utf-8")}
+SPACE = """op: Spread
+revision: 1
+summary: Cells times a factor that may be one for all along any spatial axis.
+spatial_rank: {min: 1, max: 3}
+dims:
+  samples: {symbol: N, summary: samples}
+  space: {symbol: I, per_axis: true, min: 0, summary: extents}
+inputs:
+  - {name: src, dims: {N: N, X: I}, summary: The cells.}
+  - {name: factor, dims: {N: N, X: I}, broadcast: [X], summary: The factor.}
+outputs:
+  - {name: dst, dims: {N: N, X: I}, summary: The products.}
+dtypes:
+  - {src: f32, factor: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {n: N, i: I}
+  steps:
+    - dst[n, i] = src[n, i] * factor[n, i]
+"""
+GRADIENT, *_ = gradient_text(load_texts({"spread.yaml": SPACE}).ops[0])
+TEXTS |= {"spread.yaml": SPACE, "spread_backward.yaml": GRADIENT.split("relations:")[0]}
 BINARY = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "maximum": "maximum", "minimum": "minimum",
 }  # fmt: skip
@@ -81,13 +104,20 @@ def cases() -> dict[str, list[tuple[Callable[..., Any], list[Any], dict[str, Any
     def normed(x: Any, gamma: Any) -> Any:
         return x / torch.sqrt((x * x).mean((1, 2), keepdim=True) + 1e-5) * gamma
 
+    found["spread_backward"] = [
+        (torch.mul, [drawn(*shape), drawn(*factor)], {}, {})
+        for shape, factor in (
+            ((2, 5), (2, 1)), ((2, 3, 4), (2, 1, 4)), ((2, 3, 4), (2, 3, 1)), ((2, 3, 4, 5), (2, 1, 4, 1)),
+            ((3, 2, 1, 2), (3, 1, 1, 1)), ((2, 0, 3), (2, 1, 3)), ((2, 3, 4), (2, 3, 4)),
+        )
+    ]  # fmt: skip
     found["rms_norm_backward"] = [
         (normed, [drawn(4, 3, 5), drawn(*gamma)], {}, {"begin_norm_axis": 1}) for gamma in ((3, 5), (1, 5), (3, 1))
     ]
     return found
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", [*BUILT, "spread_backward"])
 def test_the_gradient_of_a_stretched_input_has_its_shape_and_is_what_autograd_says(
     made: tuple[Library, ModuleType], name: str
 ) -> None:
@@ -114,7 +144,7 @@ def test_the_gradient_of_a_stretched_input_has_its_shape_and_is_what_autograd_sa
 
 
 def test_every_derived_gradient_of_the_examples_that_broadcasts_agrees_with_autograd() -> None:
-    assert set(NAMES) == cases().keys()
+    assert {*NAMES, "spread_backward"} == cases().keys()
 
 
 def test_outputs_with_the_shapes_of_inputs_are_what_the_interpreter_says(made: tuple[Library, ModuleType]) -> None:

@@ -149,7 +149,7 @@ class StepDraft:
                 tensor["optional"] = True
             if tensor.get("optional") and d.chance(0.5):
                 tensor["absent"] = d.one(["1", "0", "-2"])
-            axes = [axis for axis, (_, kind) in zip(tensor["dims"], sizes, strict=True) if kind != "spatial"]
+            axes = [axis for axis, (_, kind) in zip(tensor["dims"], sizes, strict=True) if kind != "spatial" or f.plain]
             if axes and d.chance(0.9 if f.plain else 0.4):
                 tensor["broadcast"] = axes[: int(d.rng.integers(1, len(axes) + 1))]
                 if d.chance(0.2):

@@ -90,7 +90,8 @@ class _Parted:
         for role, dim in self.forward.dims.items():
             if dim.symbol in self.sizes:
                 for name, symbol in zip(part_names(role, len(self.sizes[dim.symbol])), self.parts(dim.symbol)):
-                    found[name] = dataclasses.replace(dim, symbol=symbol, min=0)
+                    part = dataclasses.replace(dim, symbol=symbol, min=0)  # those of space are runs of axes, too
+                    found[name] = dataclasses.replace(part, per_axis=None, run=True) if dim.per_axis else part
         return found
 
     def ranges(self) -> dict[str, Located]:

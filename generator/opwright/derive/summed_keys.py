@@ -53,10 +53,10 @@ def _alike(op: Op, tensor: Tensor, given: Tensor) -> Iterator[Problem]:
         yield Problem(at, RULE, message)
     elif any(tensor.name in (attribute.shape_of, attribute.order_of) for attribute in op.attributes):
         yield Problem(at, RULE, f"a list states or orders the axes of '{tensor.name}', so no input can")
-    sizes = {dim.symbol for dim in op.dims.values() if not dim.per_axis}
+    sizes = {dim.symbol for dim in op.dims.values()}
     for axis in given.broadcast:
         if axis in tensor.dims and symbol_of(tensor.dims[axis]) not in sizes:
-            message = f"along axis {axis} an output can be summed if its extent is a size or a run of dims"
+            message = f"along axis {axis} an output can be summed if its extent is a size of dims"
             yield Problem(at, RULE, f"{message}; it is {tensor.dims[axis].text}")
 
 
