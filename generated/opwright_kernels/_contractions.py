@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from . import _windows
+from . import _byte_windows, _windows
 from ._arrays import Array
 from ._contraction_engines import (
     BYTE_SUMS,
     BYTE_TYPES,
     BYTES,
     LABELS,
-    MAX_BYTE_TERMS,
+    MAX_BYTE_SUM,
+    MAX_ZERO,
     WIDENED,
     WIDEST,
     Engine,
@@ -92,6 +93,7 @@ class Call:
 
     letters: Mapping[str, tuple[int, ...]]
     slides: Mapping[str, Slide]
+    zeros: Mapping[int, tuple[Any, Any]]  # of phases: what is subtracted from the elements of left and right
     arrays: Mapping[str, Array]
     places: Mapping[str, Mapping[str, tuple[int, ...]]]
     accumulate: np.dtype[Any]
@@ -144,7 +146,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
     """
     left, right, target = contraction.left, contraction.right, contraction.target
     label = label_of({call.dtype(left), call.dtype(right)}, call.accumulate)
-    if not label:
+    if not label or (contraction.phase in call.zeros and label != BYTES):
         return None
     output = contraction.output if contraction.unless not in given else None
     finished = Accessed(target.array, {n: n for n in sorted(contraction.finish, key=lambda letter: letter == lane)})
@@ -160,7 +162,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
             continue
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
-        product = one.window() or one.product()
+        product = one.window() or one.byte_window() or one.product()
         if product is not None or not one.slid:
             return product
     return None
@@ -216,7 +218,7 @@ class _One:
         kinds = self.kinds(self.label)
         widened = tuple(side for side, kind in kinds.items() if kind != 1)
         shape = shaped(walks, tuple(spot not in places[2].steps for spot in extents), widened)
-        if shape is None or beside(shape) or (self.label == BYTES and shape.terms.extent > MAX_BYTE_TERMS):
+        if shape is None or beside(shape) or (self.label == BYTES and not self.fits(shape.terms.extent)):
             return None
         values = {
             **members(shape, kinds, {"left": places[0].first, "right": places[1].first}),
@@ -224,12 +226,53 @@ class _One:
             "finished": int(self.destination == FINISHED),
         }
         if self.label == BYTES:
-            sides = (("left", self.contraction.left), ("right", self.contraction.right))
-            values |= {f"{side}_signed": BYTE_TYPES[self.call.dtype(access)] for side, access in sides}
-            values |= {"elements": 0, "sums": BYTE_SUMS[self.made]}
+            values |= self.of_bytes()
         times = "".join(f"{walk.extent} x " for walk in shape.batches)
         sizes = f"{times}{shape.rows.extent} rows, {shape.columns.extent} columns, {shape.terms.extent} terms"
         return self.made_by(found, "opwright_contraction *", values, f"a contraction for {found.isa.name}: {sizes}")
+
+    @property
+    def zeros(self) -> tuple[Any, Any]:
+        return self.call.zeros.get(self.contraction.phase, (0, 0))
+
+    def fits(self, terms: int) -> bool:
+        """Whether zero points are integers, and sums of so many terms those of 32 bits."""
+        if not all(isinstance(zero, int) and abs(zero) <= MAX_ZERO for zero in self.zeros):
+            return False
+        x, y = self.zeros
+        return bool(terms * (255 + abs(x)) * (255 + abs(y)) <= MAX_BYTE_SUM)
+
+    def of_bytes(self, *, exchanged: bool = False) -> dict[str, int]:
+        """The members of the engine of bytes, with left and right `exchanged` or not."""
+        accesses = (self.contraction.left, self.contraction.right)
+        values = {"elements": 0, "sums": BYTE_SUMS[self.made], "finished": int(self.destination == FINISHED)}
+        values["swapped"] = int(exchanged)
+        for number, side in enumerate(("right", "left") if exchanged else ("left", "right")):
+            values[f"{side}_signed"] = BYTE_TYPES[self.call.dtype(accesses[number])]
+            values[f"{side}_zero"] = self.zeros[number]
+        return values
+
+    def byte_window(self) -> Product | None:
+        """Of bytes with windows, by the engine of products."""
+        found = engine(self.label)
+        slid = [side for side in ("left", "right") if self.placed[side].windows]
+        if found is None or self.label != BYTES or len(slid) != 1:
+            return None
+        direct = self.product()
+        if direct is not None and not (direct.problem.left.wanted or direct.problem.right.wanted):
+            return direct
+        exchanged = slid == ["right"]
+        one, other = (self.placed[side] for side in (("right", "left") if exchanged else ("left", "right")))
+        access, zero = (self.contraction.right if exchanged else self.contraction.left), self.zeros[exchanged]
+        if not self.fits(1) or not 0 <= zero + 128 * BYTE_TYPES[self.call.dtype(access)] <= 255:
+            return None
+        values = _byte_windows.problem_of(one, other, self.placed["target"], self.extents(), zero)
+        if values is None or not self.fits(values["terms"]):
+            return None
+        sizes = f"{values['rows']} rows, {values['columns']} columns, {values['terms']} terms"
+        words = f"a contraction with windows for {found.isa.name}: {sizes}"
+        values |= self.of_bytes(exchanged=exchanged)
+        return self.made_by(found, "opwright_contraction *", values, words)
 
     def window(self) -> Product | None:
         """By the engine of convolutions, where operands and sums are related as theirs."""

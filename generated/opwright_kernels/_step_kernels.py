@@ -60,6 +60,7 @@ class Steps:
     between: Mapping[str, tuple[int, tuple[int, ...]]] = member(default_factory=dict)
     letters: Mapping[str, tuple[int, ...]] = member(default_factory=dict)  # their extents, of contractions
     slides: Mapping[str, Any] = member(default_factory=dict)  # how letters move indices together, of contractions
+    zeros: Mapping[int, tuple[Any, Any]] = member(default_factory=dict)  # zero points of operands, by phase
     group_class: str | None = None
 
     @property
@@ -218,7 +219,7 @@ class StepKernels(Operation):
         """The contractions that an engine computes, by their numbers."""
         found: dict[int, _contractions.Product] = {}
         accumulate = DTYPES[self.accumulate[resolution.row]]
-        call = _contractions.Call(resolution.letters, resolution.slides, arrays, places, accumulate)
+        call = _contractions.Call(resolution.letters, resolution.slides, resolution.zeros, arrays, places, accumulate)
         for number, one in enumerate(self.contractions):
             lane = self.phases[one.phase + 1][lanes[one.phase + 1]].letter if one.finish else ""
             product = _contractions.prepared(one, call, given, lane)

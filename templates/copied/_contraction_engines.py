@@ -27,7 +27,8 @@ FUNCTIONS = {
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
 BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
-MAX_BYTE_TERMS = (2**31 - 1) // 255**2  # of which no sum leaves s32
+MAX_BYTE_SUM = 2**31 - 1
+MAX_ZERO = 2**14  # of zero points, with which no correction of a sum leaves s32
 WIDENED = {
     DTYPES["bfloat16"]: 2,
     DTYPES["float16"]: 3,
@@ -51,6 +52,7 @@ typedef struct opwright_copied {
     int64_t axes;
     int64_t extent[16], step[16];
     int64_t first;
+    int64_t bounded, begin[16], end[16], fill;
 } opwright_copied;
 typedef struct opwright_contraction {
     int64_t rows, columns, terms;
@@ -59,6 +61,8 @@ typedef struct opwright_contraction {
     int64_t batches;
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
     int64_t left_signed, right_signed, sums;
+    int64_t left_zero, right_zero, swapped;
+    int64_t row_axes, row_extent[8], row_step[8], term_axes, term_extent[8], term_step[8];
     opwright_copied left, right;
 } opwright_contraction;
 typedef struct opwright_problem {

@@ -103,11 +103,18 @@ typedef struct opw_accessed {
     const opw_pair *letters; // axis to letter
 } opw_accessed;
 
+// A zero point: a value of the call, or a number if the name is NULL; a name that no value has if it is neither.
+typedef struct opw_zero {
+    const char *name;
+    int64_t number;
+} opw_zero;
+
 typedef struct opw_product_of {
     int64_t phase;
     const char *unless;
     opw_accessed output, target, left, right; // an output without a name: none
     const char *const *finish;
+    opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 
 typedef struct opw_word_list {

@@ -9,7 +9,7 @@
 enum {
     WALKS = 64,
     BYTES = 3,                                       // the engine of signed and unsigned bytes
-    MAX_BYTE_TERMS = (int)(INT32_MAX / (255 * 255)), // terms for which no sum overflows s32
+    MAX_ZERO = 1 << 14,                              // of zero points, so that no correction overflows s32
 };
 
 // An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
@@ -341,6 +341,29 @@ static void finished(const opw_product_of *one, const char *lane, opw_pair *lett
     letters[count] = (opw_pair){NULL, NULL};
 }
 
+// The zero points of both operands; false if one is no number that a call has, or too large.
+static bool zero_points(const opw_context *x, const opw_product_of *one, int64_t *zeros)
+{
+    for (int n = LEFT; n <= RIGHT; ++n) {
+        const opw_zero *const zero = &one->zeros[n];
+        zeros[n] = zero->number;
+        if (zero->name != NULL) {
+            const opw_extent value = opw_axis(&x->found.values, zero->name);
+            if (value.count != 1 || strcmp(zero->name, "?") == 0) {
+                return false;
+            }
+            if (value.at[0] < -MAX_ZERO || value.at[0] > MAX_ZERO) {
+                return false;
+            }
+            zeros[n] = (int64_t)value.at[0];
+        }
+        if (zeros[n] < -MAX_ZERO || zeros[n] > MAX_ZERO) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                                   const opw_product_of *one, const char *lane)
 {
@@ -362,6 +385,10 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opwright_dtype left_dtype = left != NULL ? left->dtype : accumulate;
     const opwright_dtype right_dtype = right != NULL ? right->dtype : accumulate;
     const int label = label_of(left_dtype, right_dtype, accumulate);
+    int64_t zeros[2];
+    if (!zero_points(x, one, zeros) || (label != BYTES && (one->zeros[LEFT].name != NULL || one->zeros[RIGHT].name != NULL))) {
+        return none;
+    }
     const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, accumulate};
     found.engine = label < 0 ? NULL : engine_of(label);
     if (found.engine == NULL) {
@@ -406,7 +433,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     }
     const bool mixed[] = {label != BYTES && left_dtype != own[label], label != BYTES && right_dtype != own[label]};
     shape made;
-    if (!shaped(&axes, reduced, mixed, &made) || (label == BYTES && made.terms.extent > MAX_BYTE_TERMS) ||
+    const int64_t most = (255 + llabs(zeros[LEFT])) * (255 + llabs(zeros[RIGHT])); // of a term
+    if (!shaped(&axes, reduced, mixed, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||
         beside(&made)) {
         return none;
     }
@@ -419,6 +447,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     if (label == BYTES) {
         found.problem.left_signed = left_dtype == OPWRIGHT_S8;
         found.problem.right_signed = right_dtype == OPWRIGHT_S8;
+        found.problem.left_zero = zeros[LEFT];
+        found.problem.right_zero = zeros[RIGHT];
         found.problem.sums = sums_of(sums);
     }
     return found;

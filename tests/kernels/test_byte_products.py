@@ -15,7 +15,7 @@ import pytest
 from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
-from support import random_contractions
+from support import random_byte_windows, random_contractions
 from support.capping import capped_at
 from support.package import package
 from support.random_contractions import Drawn
@@ -187,3 +187,23 @@ def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path:
                     forget(kernels)
                     found = getattr(kernels, op.function)(*inputs, made="s32", threads=threads)
                     assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (isa, text)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(seed: int, tmp_path: Path) -> None:
+    """Taps outside add nothing, whatever the zero point is."""
+    rng = np.random.default_rng([8, seed])
+    text = random_byte_windows.draw(rng, f"Windows{seed}")
+    with quick_compiler(tmp_path):
+        library, kernels = package({"windows.yaml": text}, tmp_path, f"byte_windows_package_{seed}")
+        op = library.op(f"Windows{seed}")
+        assert any(phase.contraction for phase in staged(op).phases), text
+        for isa, row in itertools.product(("portable", "avx2", "avx512_vnni", "amx_int8"), random_byte_windows.ROWS):
+            inputs, attributes = random_byte_windows.call(rng, op.inputs, row)
+            expected = compute_steps(op, inputs, attributes)["dst"]
+            with capped_at(kernels, isa):
+                for threads in (1, 3):
+                    forget(kernels)
+                    found = getattr(kernels, op.function)(*inputs, **attributes, threads=threads)
+                    same = found.astype(np.float64) == expected.astype(np.float64)
+                    assert (same | (abs(expected) > 2**24)).all(), (isa, row, attributes, text)

@@ -13,7 +13,7 @@ from ..language import expr
 from ..language.expr import Binary, Expr, Name, Number, Read
 from .program import Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
-from .slopes import slope, without
+from .slopes import negated, slope, without
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Slide:
 class Contraction:
     """A step as a sum of products: each access with the letter that walks each of its axes, and the letters' roles.
 
-    An axis that no letter walks by itself has a slide.
+    An axis that no letter walks by itself has a slide. Zeros are subtracted from the elements of each read, which are
+    then bytes.
     """
 
     target: Read
@@ -38,6 +39,11 @@ class Contraction:
     right: Read
     roles: Mapping[str, str]
     slides: tuple[Slide, ...] = ()
+    zeros: tuple[Expr, Expr] = (Number(0), Number(0))
+
+    @property
+    def has_zeros(self) -> bool:
+        return self.zeros != (Number(0), Number(0))
 
     @property
     def dense(self) -> bool:
@@ -62,15 +68,29 @@ def contraction(found: Program, part: Part) -> Contraction | None:
         return None
     if not isinstance(value, Binary) or value.op != "*" or found.arrays[part.target.tensor].role != "between":
         return None
-    left, right, target = value.left, value.right, assignment.target
-    if not isinstance(left, Read) or not isinstance(right, Read) or {left.tensor, right.tensor} & found.integers:
+    target, one, other = assignment.target, element(found, value.left), element(found, value.right)
+    if one is None or other is None:
+        return None
+    (left, x), (right, y) = one, other
+    if {left.tensor, right.tensor} & found.integers:
         return None
     roles_found = roles(target, (left, right), part.letters)
     if all(walked(found, read) for read in (target, left, right)):
-        return Contraction(target, left, right, roles_found) if contracts(roles_found) else None
+        return Contraction(target, left, right, roles_found, (), (x, y)) if contracts(roles_found) else None
     slides = _slides(found, {"target": target, "left": left, "right": right})
     summed = any(role.endswith(REDUCED) for role in roles_found.values()) or any(s.access == "target" for s in slides)
-    return Contraction(target, left, right, roles_found, slides) if slides and summed else None
+    return Contraction(target, left, right, roles_found, slides, (x, y)) if slides and summed else None
+
+
+def element(found: Program, tree: Expr) -> tuple[Read, Expr] | None:
+    """A read, and the zero point subtracted from it: only from bytes, and the same for all elements."""
+    if isinstance(tree, Read):
+        return tree, Number(0)
+    if not isinstance(tree, Binary) or tree.op not in ("+", "-") or not isinstance(tree.left, Read):
+        return None
+    alike = not expr.reads(tree.right) and not expr.names(tree.right) & {*found.letters}
+    zero = tree.right if tree.op == "-" else negated(tree.right)
+    return (tree.left, zero) if alike and tree.left.tensor in found.bytes else None
 
 
 def _slides(found: Program, accesses: Mapping[str, Read]) -> tuple[Slide, ...]:

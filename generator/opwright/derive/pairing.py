@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
-from .contraction import contracts, walked
+from .contraction import contraction, contracts, walked
 from .program import Array, Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
 
@@ -50,6 +50,9 @@ class _Split:
         if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
             return []
         factors = list(_factors(part.formulas[0].value))
+        whole = contraction(self.found, part) if len(factors) == 2 else None
+        if whole is not None and whole.has_zeros:
+            return []
         scales = [factor for factor in factors if not self.letters(factor)]
         factors = [factor for factor in factors if self.letters(factor)]
         self.copies = any(isinstance(factor, Read) and not walked(self.found, factor) for factor in factors)

@@ -113,6 +113,7 @@ class Program:
     same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs with the same number of elements
     quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
     positive: frozenset[str] = frozenset()  # sizes that are never 0
+    bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
 
     @property
     @memoised
@@ -334,7 +335,11 @@ def program(op: Op) -> Program:
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
     same = (frozenset({op.dims[role].symbol, op.dims[whole].symbol}) for role, whole in roles)
     quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
-    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), _positive(op))
+    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), _positive(op), _bytes(op))
+
+
+def _bytes(op: Op) -> frozenset[str]:
+    return frozenset(t.name for t in op.inputs if all(row[t.name] in ("s8", "u8") for row in op.dtypes))
 
 
 def _positive(op: Op) -> frozenset[str]:

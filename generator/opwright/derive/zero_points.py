@@ -15,7 +15,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.model import Op
 from . import slopes
-from .contraction import contracts, walked
+from .contraction import contracts, element, walked
 from .program import Array, Part, Program, program
 from .roles import roles
 
@@ -45,6 +45,8 @@ class _Differences:
         part, value = self.part, self.part.formulas[0].value
         if part.by is not None or part.where or part.operator != "sum" or not isinstance(value, Binary):
             return []
+        if element(self.found, value.left) and element(self.found, value.right):
+            return []  # the engine of bytes subtracts zero points
         left, right = self.difference(value.left), self.difference(value.right)
         if value.op != "*" or left is None or right is None or (left[1], right[1]) == (Number(0), Number(0)):
             return []

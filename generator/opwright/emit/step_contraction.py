@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..derive.contraction import Contraction, Slide, letters_of
 from ..derive.phases import Staged, staged
-from ..language.expr import Read
+from ..language.expr import Expr, Name, Number, Read
 from ..language.model import Op
 from ..memo import memoised
 from .step_statements import StepWriter
@@ -41,6 +41,7 @@ class ContractionView:
     right: Accessed
     letters: tuple[str, ...]
     finish: tuple[str, ...]  # the letters of the next phase, if it may process the sums as they are computed
+    zeros: tuple[tuple[str, int], ...]  # the zero points of both operands for C: a name or a number; '?' for others
 
 
 @memoised
@@ -59,8 +60,15 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
             after = found.phases[number + 1 : number + 2]
             finish = after[0].own if after and after[0].finishes else ()
             letters = phase.parts[0].letters
-            views.append(ContractionView(number, copy, output, unless, target, left, right, letters, finish))
+            zeros = tuple(map(_zero_in_c, product.zeros))
+            views.append(ContractionView(number, copy, output, unless, target, left, right, letters, finish, zeros))
     return tuple(views)
+
+
+def _zero_in_c(zero: Expr) -> tuple[str, int]:
+    if isinstance(zero, Number) and isinstance(zero.value, int):
+        return "", zero.value
+    return (zero.id, 0) if isinstance(zero, Name) else ("?", 0)
 
 
 def _accessed(found: Staged, phase: int, product: Contraction, name: str) -> Accessed:
@@ -96,6 +104,16 @@ def slides(op: Op, writer: StepWriter) -> tuple[SlideView, ...]:
                 SlideView(slide_name(number, slide), factors, writer.print(slide.offset), writer.print(extent))
             )
     return tuple(views)
+
+
+def zero_points(op: Op, writer: StepWriter) -> dict[int, tuple[str, ...]]:
+    """The zero points of both operands of the contractions that have some, as Python, by their phases."""
+    found = [(number, phase.contraction) for number, phase in enumerate(staged(op).phases)]
+    return {
+        number: tuple(writer.print(zero) for zero in product.zeros)
+        for number, product in found
+        if product is not None and product.has_zeros
+    }
 
 
 def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:

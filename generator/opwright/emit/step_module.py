@@ -21,7 +21,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Module, Parameter, named_values, parameter_name, spellings
-from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides
+from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides, zero_points
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -77,6 +77,7 @@ class StepWrapper(Module):
     contractions: tuple[ContractionView, ...]
     extents: dict[str, str]  # of the letters of contractions
     slides: tuple[SlideView, ...]
+    zeros: dict[int, tuple[str, ...]]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
@@ -151,6 +152,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         contractions=contractions(parted_op),
         extents=contracted_extents(parted_op, own),
         slides=slides(parted_op, own),
+        zeros=zero_points(parted_op, own),
         roles=role_table(op),
     )
 

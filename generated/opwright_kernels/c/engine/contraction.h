@@ -21,12 +21,14 @@ enum {
     OPWRIGHT_MAX_COPIED = 16, // axes of an operand that is copied
 };
 
-// An operand that is copied first: its original axes; the copy has no gaps, the last axis fastest.
+// An operand that is copied first: its original axes; the copy has no gaps, the last axis fastest. If it is bounded, cells
+// outside [begin, end) of an axis are not read, and `fill` in the copy.
 typedef struct opwright_copied {
     int64_t wanted; // 0: the operand is read in place; 1: copied; 2, 3, 4, 5: it is bf16, f16, s8, u8, and widened to float
     int64_t axes;
     int64_t extent[16], step[16];
     int64_t first; // its first cell
+    int64_t bounded, begin[16], end[16], fill;
 } opwright_copied;
 
 typedef struct opwright_contraction {
@@ -39,6 +41,10 @@ typedef struct opwright_contraction {
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
     // For bytes: whether they are signed, and the type of sums in out: 0 s32, 1 f32, 2 s64, 3 f64.
     int64_t left_signed, right_signed, sums;
+    int64_t left_zero, right_zero; // subtracted from each element
+    int64_t swapped;               // whether the given left is right here, and right left
+    // If there are axes of terms, they and those of rows take the place of the strides of left: its windows overlap.
+    int64_t row_axes, row_extent[8], row_step[8], term_axes, term_extent[8], term_step[8];
     opwright_copied left, right; // the strides above are those of the copies
 } opwright_contraction;
 

@@ -17,6 +17,7 @@ static inline void exchange(opwright_contraction *q) {
     q->right_column = old.left_row, q->right_term = old.left_term;
     q->out_row = old.out_column, q->out_column = old.out_row;
     q->left_signed = old.right_signed, q->right_signed = old.left_signed;
+    q->left_zero = old.right_zero, q->right_zero = old.left_zero;
     memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
     memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
 }

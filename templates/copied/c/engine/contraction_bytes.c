@@ -1,8 +1,9 @@
 // Sums of products of bytes, signed or not, exactly. See contraction.h; sums are integers of 32 bits.
 //
 // Terms are processed in units: four bytes if one instruction multiplies unsigned by signed bytes, else two 16-bit
-// integers. With four, 128 is added to a signed left operand and subtracted from an unsigned right one;
-// the sums of rows and columns give the correction of the sums of products. Matrix registers need none.
+// integers. With four, 128 is added to a signed left operand and subtracted from an unsigned right one. The sums of rows
+// and columns give the correction of the sums of products for that, and for zero points. Left may be windows that overlap:
+// rows of it are gathered run by run.
 
 #include "contraction_copy.h"
 #include "contraction_cells.h"
@@ -30,6 +31,7 @@ enum {
     PARTS = 4,               // tasks for each worker
     PACKED = 8,              // vectors of a task that packs
     PIECE = 256,             // cells that are converted at a time
+    OVER = 64,               // bytes that are copied at a time, from a copy of left that has so many more
 };
 
 // Whether operands are shifted to the signs of the instruction.
@@ -39,6 +41,8 @@ typedef struct plan {
     opwright_contraction q;
     int64_t products, vectors, tiles, units, chunks, block, share, stage, rows;
     bool alone;
+    int32_t left_zero, right_zero; // of what is multiplied
+    int64_t run;                   // contiguous terms of left, if rows are gathered
     int64_t right_bytes, left_bytes, sums_bytes;
 } plan;
 
@@ -48,12 +52,15 @@ typedef struct call {
     sink out;
     ivec *packed;
     int32_t *columns; // the correction of each column's sums in the stage
+    int64_t *runs;    // where each run of a gathered row begins
     char *workers;
     int64_t first, vectors; // of the stage
 } call;
 
 // Lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
+    if (q->term_axes > 0)
+        return false;
     return (q->columns < LANES && q->rows > q->columns) || (q->out_column != 1 && q->out_row == 1 && q->rows >= LANES);
 }
 
@@ -64,6 +71,9 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         exchange(q);
     for (int64_t b = 0; b < q->batches; b++)
         p->products *= q->batch[b];
+    p->left_zero = (int32_t)q->left_zero + (SHIFTED && q->left_signed ? 128 : 0);
+    p->right_zero = (int32_t)q->right_zero - (SHIFTED && !q->right_signed ? 128 : 0);
+    p->run = q->term_axes > 0 && q->term_step[q->term_axes - 1] == 1 ? q->term_extent[q->term_axes - 1] : 1;
     p->vectors = ceil_div(max(1, q->columns), LANES * WIDE) * WIDE;
     p->tiles = max(1, ceil_div(q->rows, MAX_TILE));
     p->units = max(1, ceil_div(q->terms, GROUP));
@@ -122,10 +132,55 @@ INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
     return units;
 }
 
-static void copy_left(const plan *p, const uint8_t *left, int64_t chunk, int64_t row, int64_t rows, int32_t *to) {
+// Where the runs of a gathered row begin.
+static void find_runs(const plan *p, int64_t *runs) {
+    const opwright_contraction *q = &p->q;
+    for (int64_t r = 0; r < q->terms / p->run; r++) {
+        int64_t rest = r * p->run;
+        runs[r] = 0;
+        for (int64_t a = q->term_axes - 1; a >= 0; rest /= q->term_extent[a], a--)
+            runs[r] += rest % q->term_extent[a] * q->term_step[a];
+    }
+}
+
+// Rows [row, row + rows) of the terms of a chunk, run by run.
+static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64_t row, int64_t rows, int32_t *to) {
+    const plan *p = c->p;
+    const opwright_contraction *q = &p->q;
+    const int64_t units = chunk_units(p, chunk), first = chunk * CHUNK * GROUP, count = min(units * GROUP, q->terms - first);
+    const bool is_signed = q->left_signed, over = q->left.wanted != 0;
+    uint8_t terms[CHUNK * GROUP + LANES * GROUP + OVER];
+    for (int64_t m = 0; m < rows; m++, to += PITCH) {
+        const uint8_t *from = left;
+        for (int64_t a = q->row_axes - 1, rest = row + m; a >= 0; rest /= q->row_extent[a], a--)
+            from += rest % q->row_extent[a] * q->row_step[a];
+        int64_t before = first % p->run;
+        const int64_t *run = c->runs + first / p->run;
+        for (int64_t t = 0, length; t < count; t += length, before = 0, run++) {
+            length = min(p->run - before, count - t);
+            if (!over)
+                memcpy(terms + t, from + *run + before, (size_t)length);
+            else
+                for (int64_t i = 0; i < length; i += OVER)
+                    memcpy(terms + t + i, from + *run + before + i, OVER);
+        }
+        memset(terms + count, SHIFTED && is_signed ? 0x80 : 0, LANES * GROUP); // which are 0 when they are shifted
+        for (int64_t u = 0; u < units; u += LANES) {
+            const ivec v = units_of(terms + u * GROUP, is_signed, true);
+            memcpy(to + u, &v, sizeof v);
+        }
+    }
+}
+
+static void copy_left(const call *c, const uint8_t *left, int64_t chunk, int64_t row, int64_t rows, int32_t *to) {
+    const plan *p = c->p;
     const opwright_contraction *q = &p->q;
     const int64_t units = chunk_units(p, chunk), first = chunk * CHUNK * GROUP;
     const bool is_signed = q->left_signed;
+    if (q->term_axes > 0) {
+        gather_left(c, left, chunk, row, rows, to);
+        return;
+    }
     left += row * q->left_row + first * q->left_term;
     for (int64_t m = 0; m < rows; m++, left += q->left_row, to += PITCH) {
         int64_t u = 0;
@@ -139,6 +194,22 @@ static void copy_left(const plan *p, const uint8_t *left, int64_t chunk, int64_t
         for (; OPWRIGHT_AMX && u % LANES != 0; u++) // to whole registers
             to[u] = 0;
     }
+}
+
+// The sum of a unit's terms.
+INLINE int32_t unit_sum(int32_t unit, bool is_signed) {
+    int32_t sum = 0;
+#if GROUP == 4
+    for (int t = 0; t < GROUP; t++) {
+        const uint8_t term = (uint8_t)((uint32_t)unit >> (8 * t));
+        sum += is_signed ? (int8_t)term : term;
+    }
+#else
+    (void)is_signed;
+    for (int t = 0; t < GROUP; t++)
+        sum += (int16_t)((uint32_t)unit >> (16 * t));
+#endif
+    return sum;
 }
 
 // A vector of columns of a unit: the bytes of each of its terms lie side by side. Assembled lane by lane, packing took
@@ -193,6 +264,19 @@ static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int6
     }
 }
 
+// The sums of the terms of a unit of LANES columns.
+INLINE ivec columns_sum(ivec units, bool is_signed) {
+#if OPWRIGHT_AMX
+    ivec sums;
+    for (int l = 0; l < LANES; l++)
+        sums[l] = unit_sum(units[l], is_signed);
+    return sums;
+#else
+    (void)is_signed;
+    return dotted((ivec){0}, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001), units);
+#endif
+}
+
 // Vectors [first, first + count) of the stage, all chunks. All vectors of some units are read before the next units, so
 // that lines of memory are read once.
 static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_t *columns, int64_t first, int64_t count) {
@@ -204,15 +288,15 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
                 pack_vector(p, right, chunk, c->first + v, u, min(units, u + LANES),
                             packed + chunk * CHUNK * c->vectors + v / WIDE * WIDE * units + v % WIDE);
     }
-    for (int64_t v = first; v < first + count; v++) {
+    for (int64_t v = first; v < first + count && p->left_zero != 0; v++) {
         ivec total = {0};
-        for (int64_t chunk = 0; SHIFTED && p->q.left_signed && chunk < p->chunks; chunk++) {
+        for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
             const int64_t units = chunk_units(p, chunk);
             const ivec *from = packed + chunk * CHUNK * c->vectors + v / WIDE * WIDE * units + v % WIDE;
             for (int64_t u = 0; u < units; u++)
-                total = dotted(total, (ivec){0} + 0x01010101, from[u * WIDE]);
+                total += columns_sum(from[u * WIDE], p->q.right_signed);
         }
-        total = (total + (p->q.right_signed ? 0 : 128 * (int32_t)p->q.terms)) * -128;
+        total = (total - p->right_zero * (int32_t)p->q.terms) * -p->left_zero;
         memcpy(columns + v * LANES, &total, sizeof total);
     }
 }
@@ -315,13 +399,14 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
     memset(off, 0, (size_t)rows * sizeof *off);
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk);
-        copy_left(p, left, chunk, row, rows, copy);
-        if (SHIFTED && !q->right_signed)
-            for (int64_t m = 0; m < rows; m++)
-                for (int64_t u = 0; u < units; u++) {
-                    const uint32_t unit = (uint32_t)copy[m * PITCH + u];
-                    off[m] += 128 * (int32_t)((unit & 255) + (unit >> 8 & 255) + (unit >> 16 & 255) + (unit >> 24));
-                }
+        copy_left(c, left, chunk, row, rows, copy);
+        if (p->right_zero != 0)
+            for (int64_t m = 0; m < rows; m++) {
+                int32_t sum = 0;
+                for (int64_t u = 0; u < units; u++)
+                    sum += unit_sum(copy[m * PITCH + u], !SHIFTED && q->left_signed);
+                off[m] -= p->right_zero * sum;
+            }
         for (int64_t v = 0; v < count; v += WIDE)
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
@@ -330,7 +415,7 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
             }
     }
     const int64_t column = (c->first + first) * LANES, cells = min(count * LANES, q->columns - column);
-    const bool corrected = SHIFTED && q->left_signed;
+    const bool corrected = p->left_zero != 0;
     for (int64_t n = 0; n < cells; n += PIECE)
         for (int64_t m = 0; m < rows; m++)
             put_row(q, &c->out, at + (row + m) * q->out_row + (column + n) * q->out_column, sums + m * p->share * LANES + n,
@@ -369,12 +454,14 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
                      min(p->share, p->vectors - first), worker);
 }
 
+static int64_t runs_bytes(const plan *p) { return p->q.term_axes > 0 ? whole_lines(p->q.terms / p->run * 8) : 0; }
+
 int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, workers);
-    return copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + (p.alone ? 0 : p.right_bytes) +
-           max(1, workers) * worker_bytes(&p);
+    return copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + OVER + runs_bytes(&p) +
+           (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
 void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const void *given_right, void *out,
@@ -382,13 +469,18 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, team ? team->workers : 1);
-    const copies o = copied_operands(&contraction->left, &contraction->right, given_left, given_right, scratch, team);
+    const bool swapped = contraction->swapped != 0;
+    const void *const first = swapped ? given_right : given_left, *const second = swapped ? given_left : given_right;
+    const copies o = copied_operands(&contraction->left, &contraction->right, first, second, scratch, team);
     const bool exchanged = exchanges(contraction);
     const uint8_t *const left = exchanged ? o.right : o.left, *const right = exchanged ? o.left : o.right;
-    scratch = o.rest;
+    int64_t *const runs = (int64_t *)(void *)((char *)o.rest + OVER);
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
-    call c = {.p = &p, .left = left, .right = right, .out = {out, 0, finish, context}, .packed = scratch};
+    if (p.q.term_axes > 0)
+        find_runs(&p, runs);
+    scratch = (char *)runs + runs_bytes(&p);
+    call c = {.p = &p, .left = left, .right = right, .out = {out, 0, finish, context}, .packed = scratch, .runs = runs};
     c.columns = (int32_t *)(void *)(c.packed + p.units * p.stage);
     c.workers = (char *)scratch + (p.alone ? 0 : p.right_bytes);
     c.vectors = p.vectors;

@@ -67,18 +67,31 @@ typedef struct copying {
     int64_t length, lines, each; // of the last axis; how many lines there are; of a task
 } copying;
 
-INLINE void copy_line(const copying *k, int64_t at, int64_t step, copied_elem *to) {
+// The cells [begin, end) of a line.
+INLINE void copy_line(const copying *k, int64_t at, int64_t step, copied_elem *to, int64_t begin, int64_t end) {
+    at += begin * step;
     if (k->c->wanted == 1) { // without conversion
         const copied_elem *from = (const copied_elem *)k->from + at;
-        if (step == 1)
-            memcpy(to, from, (size_t)k->length * sizeof *to);
+        if (step == 1 && end > begin)
+            memcpy(to + begin, from, (size_t)(end - begin) * sizeof *to);
         else
-            for (int64_t i = 0; i < k->length; i++)
-                to[i] = from[i * step];
+            for (int64_t i = begin; i < end; i++)
+                to[i] = from[(i - begin) * step];
         return;
     }
-    for (int64_t i = 0; i < k->length; i++, at += step)
+    for (int64_t i = begin; i < end; i++, at += step)
         to[i] = copied_cell(k->c, k->from, at);
+}
+
+// A line of a bounded operand; `inside` tells whether its cells are.
+static void copy_bounded(const copying *k, int64_t at, int64_t step, copied_elem *to, bool inside) {
+    const opwright_copied *c = k->c;
+    const int64_t last = c->axes - 1, begin = inside ? c->begin[last] : k->length, end = inside ? c->end[last] : k->length;
+    for (int64_t i = 0; i < begin; i++)
+        to[i] = (copied_elem)c->fill;
+    copy_line(k, at, step, to, begin, end);
+    for (int64_t i = end; i < k->length; i++)
+        to[i] = (copied_elem)c->fill;
 }
 
 // Lines along the last axis, one after the other.
@@ -94,7 +107,13 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
         rest /= c->extent[a];
     }
     for (int64_t line = first; line < min(k->lines, first + k->each); line++) {
-        copy_line(k, at, step, k->to + line * k->length);
+        if (c->bounded) {
+            bool inside = true;
+            for (int64_t a = 0; a < c->axes - 1; a++)
+                inside = inside && index[a] >= c->begin[a] && index[a] < c->end[a];
+            copy_bounded(k, at, step, k->to + line * k->length, inside);
+        } else
+            copy_line(k, at, step, k->to + line * k->length, 0, k->length);
         for (int64_t a = c->axes - 2; a >= 0; a--) {
             at += c->step[a];
             if (++index[a] < c->extent[a])

@@ -1,0 +1,152 @@
+"""Contractions of bytes with windows, as the engine of products takes them: rows of one operand are gathered.
+
+In: where the cells of both operands and of the sums stand, letter by letter. Out: the members of an
+`opwright_contraction`, or None. The operand that windows move over is copied first where they leave it, or where the
+letters summed with them do not lie side by side: with a border of its zero point, whose terms add nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ._contraction_shapes import MAX_BATCHES, Walk, copied, merged, nested
+from ._windows import Placed, Spot
+
+MAX_AXES = 8  # of rows and of terms
+
+
+@dataclass(frozen=True)
+class Bordered:
+    """The operand of the windows as it is read: distances, and the axes of its copy with what lies inside of each."""
+
+    steps: Mapping[Spot, int]
+    first: int
+    axes: tuple[tuple[int, int, int, int], ...] = ()  # extent, distance, begin and end of what lies inside
+
+
+def problem_of(
+    slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int], fill: int
+) -> dict[str, Any] | None:
+    """The members, with the operand of the windows as left; None where the engine does not take such walks."""
+    if other.windows or target.windows or 0 in extents.values():
+        return None
+    read = bordered(slid, other, target, extents)
+    if read is None:
+        return None
+    kinds: dict[str, list[Walk]] = {"rows": [], "columns": [], "terms": [], "batches": []}
+    for spot, extent in extents.items():
+        walk = Walk(extent, read.steps.get(spot, 0), other.steps.get(spot, 0), target.steps.get(spot, 0))
+        if extent != 1:
+            kinds[_kind(walk, spot in target.steps)].append(walk)
+    terms = sorted(kinds["terms"], key=lambda walk: (abs(walk.left), abs(walk.right)), reverse=True)
+    rows = sorted(kinds["rows"], key=lambda walk: abs(walk.out), reverse=True)
+    columns = merged(sorted(kinds["columns"], key=lambda walk: abs(walk.out), reverse=True))
+    batches = kinds["batches"]
+    axes: tuple[Walk, ...] | None = None
+    if not nested(terms, "right"):
+        order = [*(walk for walk in batches if walk.right), *columns, *terms]
+        axes, cells, outer = tuple(order), 1, len(order) - len(columns) - len(terms)
+        for number in reversed(range(len(order))):
+            order[number], cells = replace(order[number], right=cells), cells * order[number].extent
+        batches = [*order[:outer], *(walk for walk in batches if not walk.right)]
+        terms, columns = order[len(order) - len(terms) :], merged(order[outer : len(order) - len(terms)])
+    while not nested(rows, "out"):
+        batches = [*batches, rows.pop(0)]
+    column, *more = sorted(columns, key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
+    batches = [*batches, *more]
+    gathered = {"row": merged(rows), "term": _runs(terms)}
+    if len(batches) > MAX_BATCHES or any(len(walks) > MAX_AXES for walks in gathered.values()):
+        return None
+    members = {
+        "rows": _count(rows),
+        "columns": column.extent,
+        "terms": _count(terms),
+        "right_term": terms[-1].right if terms else 0,
+        "right_column": column.right,
+        "out_row": rows[-1].out if rows else 0,
+        "out_column": column.out,
+        "batches": len(batches),
+        "batch": [walk.extent for walk in batches],
+        "left_batch": [walk.left for walk in batches],
+        "right_batch": [walk.right for walk in batches],
+        "out_batch": [walk.out for walk in batches],
+        "left": _copy(read, fill),
+        "right": copied(axes, 1, "right", other.first),
+    }
+    for name, walks in gathered.items():
+        members |= {f"{name}_axes": len(walks), f"{name}_extent": [walk.extent for walk in walks]}
+        members[f"{name}_step"] = [walk.left for walk in walks]
+    return members
+
+
+def bordered(slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int]) -> Bordered | None:
+    """The operand of the windows; None where letters move one of them backwards."""
+    opened = slid.opened(extents)
+    summed = [step for spot, step in slid.steps.items() if spot not in target.steps and extents[spot] != 1]
+    if opened is not None and (not summed or min(summed) == 1):
+        return Bordered(opened.steps, opened.first)
+    reached = {spot for window in slid.windows for spot, _ in window.factors}
+    order = sorted(slid.windows, key=lambda window: abs(window.step), reverse=True)
+    if any(factor < 1 for window in order for _, factor in window.factors) or not reached <= {*extents}:
+        return None
+    own = [spot for spot, step in slid.steps.items() if step and extents[spot] != 1]
+    last = [spot for spot in own if spot not in target.steps]
+    first = slid.first
+    axes: list[tuple[int, int, int, int]] = []
+    moved: list[Sequence[tuple[Spot, int]]] = []
+    for spot in (spot for spot in own if spot in target.steps):
+        axes.append((extents[spot], slid.steps[spot], 0, extents[spot]))
+        moved.append([(spot, 1)])
+    for window in order:
+        low = window.offset
+        extent = sum(factor * (extents[spot] - 1) for spot, factor in window.factors) + 1
+        begin = min(max(0, -low), extent)
+        axes.append((extent, window.step, begin, max(begin, min(extent, window.extent - low))))
+        moved.append(window.factors)
+        first += low * window.step
+    for spot in last:
+        axes.append((extents[spot], slid.steps[spot], 0, extents[spot]))
+        moved.append([(spot, 1)])
+    steps: dict[Spot, int] = {}
+    cells = 1
+    for (extent, *_), letters in zip(reversed(axes), reversed(moved)):
+        steps |= {spot: factor * cells for spot, factor in letters}
+        cells *= extent
+    return Bordered(steps, first, tuple(axes))
+
+
+def _kind(walk: Walk, kept: bool) -> str:
+    if not kept:
+        return "terms"
+    return "rows" if walk.left and not walk.right else "columns" if walk.right and not walk.left else "batches"
+
+
+def _runs(terms: Sequence[Walk]) -> list[Walk]:
+    """Terms that lie side by side in left, put together; at least one axis."""
+    return merged([replace(walk, right=walk.left, out=walk.left) for walk in terms]) or [Walk(1, 1, 1, 1)]
+
+
+def _count(walks: Sequence[Walk]) -> int:
+    cells = 1
+    for walk in walks:
+        cells *= walk.extent
+    return cells
+
+
+def _copy(read: Bordered, fill: int) -> dict[str, Any]:
+    if not read.axes:
+        return {"wanted": 0, "first": read.first}
+    extents, steps, begins, ends = zip(*read.axes)
+    return {
+        "wanted": 1,
+        "axes": len(read.axes),
+        "extent": [*extents],
+        "step": [*steps],
+        "first": read.first,
+        "bounded": 1,
+        "begin": [*begins],
+        "end": [*ends],
+        "fill": fill & 255,
+    }
