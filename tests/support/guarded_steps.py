@@ -1,8 +1,8 @@
 """Kernels of steps between pages that nobody may touch, with undefined behaviour ending the process.
 
 In: a seed, how many specs, how many calls of each, an instruction set. Half of the specs are those of tests/data, the
-others are random ones, of steps, of products and of convolutions. Out: the calls that were right; the last one printed to stderr is the
-one that crashed.
+others are random ones, of steps, of products and of convolutions, of bytes among them. Out: the calls that were right;
+the last one printed to stderr is the one that crashed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate_steps import validate_steps
 
-from . import random_contractions, random_convolutions
+from . import random_byte_windows, random_contractions, random_convolutions
 from .generated import rng
 from .guarded import Guarded, guarded
 from .package import package
@@ -27,6 +28,7 @@ from .spec_packages import environment, instruction_set
 from .step_calls import StepCall, StepCaller
 from .step_verdicts import PRECISION, difference, outputs, rounds
 
+BYTES = "ByteWindow"  # the operation of a convolution of bytes
 DATA = Path(__file__).parents[1] / "data"
 SANITIZED = """#!/bin/sh
 exec cc "$@" -O1 -g -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all
@@ -59,7 +61,8 @@ def drawn(random: np.random.Generator, count: int) -> dict[str, str]:
     for n in range(windows):
         solved = random_convolutions.SOLVED[int(random.integers(len(random_convolutions.SOLVED)))]
         texts[f"window_{n}.yaml"] = random_convolutions.draw(random, f"Window{n}", solved).text
-    products -= windows
+    texts["byte_window.yaml"] = random_byte_windows.draw(random, BYTES)
+    products -= windows + 1
     texts |= {f"product_{n}.yaml": random_contractions.draw(random, f"Product{n}").text for n in range(products)}
     return texts | texts_of(drafts.values())
 
@@ -80,11 +83,19 @@ def campaign(seed: int, specs: int, count: int, isa: str) -> int:
                 np.asarray(Guarded(max(size, 1), bool(random.integers(2)), scratch.ALIGNMENT))
             )
             for op in library.ops:
-                for call in StepCaller(op, random).legal(count):
+                for call in calls(op, random, count):
                     print(op.op, call, file=sys.stderr, flush=True)
                     check(getattr(module, op.function), op, call, random)
                     right += 1
     return right
+
+
+def calls(op: Any, random: np.random.Generator, count: int) -> list[StepCall]:
+    if op.op != BYTES:
+        return [*StepCaller(op, random).legal(count)]
+    rows = random_byte_windows.ROWS
+    made = [random_byte_windows.call(random, op.inputs, rows[n % len(rows)]) for n in range(count)]
+    return [StepCall(tuple(inputs), given, validate_steps(op, inputs, given)) for inputs, given in made]
 
 
 def check(function: Any, op: Any, call: StepCall, random: np.random.Generator) -> None:
@@ -95,7 +106,9 @@ def check(function: Any, op: Any, call: StepCall, random: np.random.Generator) -
         out = tuple(guarded(np.full(x.shape, 77).astype(x.dtype), bool(random.integers(2))) for x in expected.values())
         found = outputs(function(*inputs, **call.attributes, threads=threads, out=out[0] if len(out) == 1 else out))
         for array, wanted in zip(found, expected.values(), strict=True):
-            problem = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+            problem = difference(
+                array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) or op.op == BYTES else 0.0
+            )
             assert problem is None, (problem, threads)
         bits.add(b"".join(array.tobytes() for array in found))
     assert len(bits) == 1
