@@ -15,6 +15,9 @@ from typing import Any
 
 MAX_BATCHES = 8  # axes of batches that the engine walks
 MAX_COPIED = 16  # axes of an operand that it copies
+ENOUGH = 16  # cells that fill vectors
+LANED_LEAST = 4  # rows and columns, as in c/engine/contraction_lanes.h
+OFTEN = 4  # products that read the same rows, whose terms lie apart: all turn them otherwise
 
 
 @dataclass(frozen=True)
@@ -66,23 +69,33 @@ def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str,
             copied[name] = tuple(order)
             steps = dict(zip(map(id, order), _dense(order), strict=True))
             batches, rows, columns, terms = (_moved(some, name, steps) for some in (batches, rows, columns, terms))
-    row, *more_rows = sorted(merged(rows), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
-    column, *more_columns = sorted(merged(columns), key=lambda walk: walk.extent, reverse=True) or [Walk(1, 0, 0, 0)]
+    row, *more_rows = sorted(merged(rows), key=_inside, reverse=True) or [Walk(1, 0, 0, 0)]
+    column, *more_columns = sorted(merged(columns), key=_inside, reverse=True) or [Walk(1, 0, 0, 0)]
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
     outer = (*merged(batches), *more_rows, *more_columns)
+    again = math.prod(walk.extent for walk in outer if not walk.left)
+    if again >= OFTEN and term.left != 1 and "left" not in copied:
+        return shaped(walks, reduced, (*mixed, "left"))
     many = len(outer) > MAX_BATCHES or any(len(order) > MAX_COPIED for order in copied.values())
     return None if more_terms or many else Shape(row, column, term, outer, copied)
+
+
+def _inside(walk: Walk) -> tuple[bool, int]:
+    """How axes rank to be that of each product: one whose cells fill vectors of what is written, then the longest."""
+    return abs(walk.out) == 1 and walk.extent >= ENOUGH, walk.extent
 
 
 def beside(shape: Shape) -> bool:
     """Whether cells of different products lie side by side in what is written, which loops make vectors of.
 
     With more terms or fewer such cells the tiles of the engine pay for their stores one by one: with 3 terms and 128
-    cells loops take 0.25 of its time, with 16 terms and 8 cells 4 times as long (AMD Zen 4, gcc 12.2, f32).
+    cells loops take 0.25 of its time, with 16 terms and 8 cells 4 times as long (AMD Zen 4, gcc 12.2, f32). Where rows
+    and columns are several, lanes of the engine have a product each: c/engine/contraction_lanes.h.
     """
     near = any(abs(walk.out) == 1 and walk.extent >= 64 for walk in shape.batches if walk.left and walk.right)
     spread = all(abs(walk.out) != 1 for walk in (shape.rows, shape.columns) if walk.extent != 1)
-    return near and spread and shape.terms.extent < 8
+    alone = min(shape.rows.extent, shape.columns.extent) < LANED_LEAST
+    return near and spread and (shape.terms.extent < 8 or alone)
 
 
 def _dense(order: Sequence[Walk]) -> list[int]:

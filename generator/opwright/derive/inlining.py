@@ -1,4 +1,4 @@
-"""Cheap intermediates that one phase makes and reads cell by cell: their formula stands in the steps that read them.
+"""Cheap intermediates that one step or one phase reads cell by cell: their formula stands in the steps that read them.
 
 In: a program and its phases. Out: the program without such arrays. A row of `x - mean` is then neither written nor read
 again. Only arithmetic is repeated, and every operation is still rounded by itself, so that the bits stay the same.
@@ -31,7 +31,9 @@ def inlined(found: Program, phases: Iterable[Sequence[Part]], whole: Callable[[P
         if part.number != maker.number or not _cheap(found, part, sums) or not whole(found, part):
             continue
         readers = [n for n, (other, _) in enumerate(parts) if part.target.tensor in _known(other)]
-        alike = all(parts[n][1] == phase and id(parts[n][0]) not in engines for n in readers)
+        # of several phases, one: a whole array would be written and read again
+        near = len(readers) == 1 or all(parts[n][1] == phase for n in readers)
+        alike = near and all(id(parts[n][0]) not in engines for n in readers)
         if alike and _fits([other for other, _ in parts], at, readers):
             parts = [(_replaced(one, part), own) if n in readers else (one, own) for n, (one, own) in enumerate(parts)]
             del parts[at], arrays[part.target.tensor]

@@ -12,21 +12,27 @@ from ..language.expr import Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import contraction
+from .joining import merged
 from .program import Part, Program
 
 MAX_LANES = 3  # letters among which a call chooses
 
 
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
-    """The letters that may be contiguous in memory: those that walk a last axis of a tensor or of contracted sums."""
+    """The letters that may be contiguous in memory: those that walk a last axis of a tensor or of contracted sums,
+
+    the inner one of two that walk it together.
+    """
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
     sums = _sums(found, parts)
+    separate = merged(found, parts) is None  # two letters of one axis, of which none is made
     walked: dict[str, None] = {}
     for part in parts:
         for read in (part.target, *part.reads):
             for number in [len(read.indices) - 1] if read.tensor in sums else _last_axes(op, found, read.tensor):
                 letter = found.walks(read.tensor, number, read.indices[number])
-                walked |= dict.fromkeys([letter] if letter else [])
+                pair = found.pair(read.tensor, number, read.indices[number]) if separate else None
+                walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
     return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]
 
 

@@ -8,6 +8,7 @@
 
 #include "contraction_copy.h"
 #include "contraction_few.h"
+#include "contraction_lanes.h"
 
 enum {
     CHUNK_UNITS = 512,         // of terms
@@ -435,6 +436,8 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);
+    if (laned_axis(contraction) >= 0)
+        return operands + max(1, workers) * laned_worker_bytes();
     if (is_few(&p.q))
         return operands + max(1, workers) * few_worker_bytes(&p.q);
     return operands + p.copied_bytes + (p.alone || p.own ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
@@ -453,6 +456,11 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     call c = {.p = &p, .left = left, .right = right, .out = whole, .copied = scratch};
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
+    const int64_t axis = laned_axis(contraction);
+    if (axis >= 0) {
+        laned_products(contraction, axis, o.left, o.right, whole, team, scratch);
+        return;
+    }
     if (is_few(&p.q)) {
         few_rows(&p.q, p.products, left, right, whole, team, scratch);
         return;
