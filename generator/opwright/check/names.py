@@ -8,7 +8,7 @@ from ..derive.signature import FAST_NAMES, PORTABLE_NAMES
 from ..emit.shared import modules
 from ..language.entries import ATTRIBUTE
 from ..language.model import IDENTIFIER, SYMBOL, Op
-from ..language.reserved import RESERVED, RESERVED_BY_CALL, example
+from ..language.reserved import OUT, RESERVED, RESERVED_BY_CALL, example
 from ..language.schema import place
 from ..language.source import Mark, Problem
 from ..language.surface import TAKEN_BY_PACKAGE
@@ -23,6 +23,7 @@ PYTHON_NAMES = frozenset({
 })  # fmt: skip
 # Suffixes of its variables for each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "arrangement")
+TENSORS = ("input", "output")
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `accumulate` is a word of the rows of data types, `count` one of finish. Kernels of steps end their names with `_`.
@@ -49,11 +50,12 @@ def _named(op: Op) -> Iterator[tuple[str, str, Mark]]:
     for name, at in targets.items():
         if name not in outputs and name not in {tensor.name for tensor in op.inputs}:
             yield "name of a step", name, at
-    for tensor in (*op.inputs, *op.outputs):
-        if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
-            yield "tensor", tensor.name, place(tensor.name, tensor.at)
-        if tensor.parameter and tensor.parameter != tensor.name:
-            yield "parameter", tensor.parameter, place(tensor.parameter, tensor.at)
+    for what, tensors in zip(TENSORS, (op.inputs, op.outputs), strict=True):
+        for tensor in tensors:
+            if not (tensor.shape_of and tensor.parameter and tensor.name in attributes):
+                yield what, tensor.name, place(tensor.name, tensor.at)
+            if tensor.parameter and tensor.parameter != tensor.name:
+                yield "parameter", tensor.parameter, place(tensor.parameter, tensor.at)
 
 
 def names(op: Op) -> Iterator[Problem]:
@@ -63,15 +65,18 @@ def names(op: Op) -> Iterator[Problem]:
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     taken = ALWAYS_TAKEN if op.semantics.steps else TAKEN
     for what, name, at in _named(op):
-        own = ENTRY_NAMES if what == "tensor" and op.normal_form is not None else frozenset[str]()
+        own = ENTRY_NAMES if what in TENSORS and op.normal_form is not None else frozenset[str]()
         own = own | (taken | derived if what != "name of a step" else frozenset())  # names of steps exist in C only
+        if what not in ("output", "name of a step") or not op.semantics.steps:
+            own = own | {OUT}
         if name in own or name.startswith("opwright"):
-            pattern = (IDENTIFIER if what in ("attribute", "tensor", "parameter", "name of a step") else SYMBOL).pattern
+            pattern = (IDENTIFIER if what in ("attribute", *TENSORS, "parameter", "name of a step") else SYMBOL).pattern
             hint = example(name, pattern, own | RESERVED | RESERVED_BY_CALL)
             message = f"generated code defines '{name}' itself; choose another name for this {what}{hint}"
             yield Problem(at, "name-reserved", message + ATTRIBUTE.alias.format(name) * (what == "attribute"))
         if name in seen:
-            message = f"the {what} '{name}' has the same name as a {seen[name]}; names must be unique"
+            other = "another" if seen[name] == what else "an" if seen[name][0] in "aio" else "a"
+            message = f"the {what} '{name}' has the same name as {other} {seen[name]}; names must be unique"
             if {what, seen[name]} == {"size", "symbol"}:
                 message += ". An attribute's number can be an extent itself: leave it out of dims"
             yield Problem(at, "name-taken", message)
@@ -88,9 +93,9 @@ def names(op: Op) -> Iterator[Problem]:
 
 
 def _function_name(op: Op) -> Iterator[Problem]:
-    if op.function in RESERVED | RESERVED_BY_CALL | TAKEN_BY_PACKAGE | TAKEN | modules() or op.function.startswith(
-        "opwright"
-    ):
+    if op.function in RESERVED | RESERVED_BY_CALL | {
+        OUT
+    } | TAKEN_BY_PACKAGE | TAKEN | modules() or op.function.startswith("opwright"):
         message = f"its function would be '{op.function}', which is a reserved word or another name of the package"
         message += "; `function` gives it another name"
         yield Problem(place(op.function_ or op.op, op.at), "op-name", message)

@@ -190,6 +190,18 @@ def _bind(
     return Bind(tensor, tuple(arrangements), stated), learned
 
 
+def _solvable(op: Op, tensor: Tensor, known: set[str]) -> bool:
+    """Whether each extent has one unknown size at most. A tensor of plain axes that has more waits for later inputs."""
+    here = set(known)
+    kinds = symbol_kinds(op)
+    for extent in tensor.dims.values():
+        unknown = expr.names(extent.tree) - here
+        if len(unknown) > 1 and not any(kinds[name].vector for name in unknown):
+            return False
+        here |= unknown
+    return True
+
+
 def _listed(op: Op) -> list[Stated]:
     """The lists that give the extents of a run."""
     roles = [(attribute, attribute.extents_of, attribute.fills) for attribute in op.attributes if attribute.extents_of]
@@ -258,7 +270,11 @@ def plan(op: Op) -> tuple[Step, ...]:
 
     stated_outputs = [tensor for tensor in op.outputs if op.stated_by(tensor)]
     early = bool(op.semantics.steps) and not tells_rank(op)  # attributes are all known before the first input
-    for tensor in (*op.data_inputs, *stated_outputs):
+    pending = [*op.data_inputs, *stated_outputs]
+    while pending:
+        settled = known | lets.keys() if early else known
+        tensor = next((one for one in pending if _solvable(op, one, settled)), pending[0])
+        pending.remove(tensor)
         if early and any(expr.names(extent.tree) & lets.keys() for extent in tensor.dims.values()):
             settle()
         step, learned = _bind(tensor, known, all_sizes, tensor in stated_outputs, waiting.keys() - known)
@@ -268,7 +284,7 @@ def plan(op: Op) -> tuple[Step, ...]:
         steps.append(step)
         known |= learned
         for symbol, axes in waiting.items():
-            if axes[-1][0] is tensor:
+            if symbol not in known and not any(one in pending for one, _, _ in axes):
                 steps.append(Join(symbol, axes))
                 known.add(symbol)
         settle()

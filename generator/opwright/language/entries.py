@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from .schema import Flag, Formula, Integer, ListOf, Located, MapOf, Node, OneOf, Struct, Text, Word, key
 from .source import Mark
 
-KEEPING = ", with `page_name: {}` for the name on pages"
 SYMBOL = Word(r"[A-Za-z][A-Za-z0-9]*", "a symbol (letters and digits)", identifier=True)
 IDENTIFIER = Word(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", "a lower-case identifier", identifier=True)
 ATTRIBUTE = Word(
     IDENTIFIER.pattern, IDENTIFIER.what, identifier=True, alias=", with `page_name: {}` for the name on pages"
 )
+ROLE = Word(IDENTIFIER.pattern, IDENTIFIER.what)  # stands in texts alone, so that reserved words are free
 OP_NAME = Word(r"[A-Z][A-Za-z0-9]*", "an operation's name (CamelCase)", identifier=True)
 SLUG = Word(r"[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*", "a short name of letters, digits and dashes")
 AXIS = Word(r"[A-Z][A-Za-z0-9]*", "an axis name")
@@ -86,7 +86,7 @@ class Attribute(Node):
     values: tuple[AllowedValue, ...] | None = key(ListOf(Struct(AllowedValue)), "the words that a string may take")
     refuse: tuple[RefusedValue, ...] | None = key(ListOf(Struct(RefusedValue)), "words that are refused with a reason")
     shape_of: str | None = key(IDENTIFIER, "the output whose shape this list states")
-    locates: str | None = key(IDENTIFIER, "the size or run whose position among the axes it gives", silent=True)
+    locates: str | None = key(ROLE, "the size or run whose position among the axes it gives", silent=True)
     dtype_of: str | None = key(IDENTIFIER, "the output whose data type this word selects", silent=True)
     per: str | None = key(
         SYMBOL, "the size that gives the number of entries; a single entry applies to all", silent=True
@@ -94,9 +94,9 @@ class Attribute(Node):
     order_of: str | None = key(
         IDENTIFIER, "the tensor whose axes it orders: the first entry names the first axis", silent=True
     )
-    extents_of: str | None = key(IDENTIFIER, "the run of axes whose extents it lists", silent=True)
+    extents_of: str | None = key(ROLE, "the run of axes whose extents it lists", silent=True)
     fills: str | None = key(
-        IDENTIFIER, "the run with the same number of cells; -1 is computed from the other entries", silent=True
+        ROLE, "the run with the same number of cells; -1 is computed from the other entries", silent=True
     )
     keeps: str | None = key(
         IDENTIFIER,
@@ -104,7 +104,7 @@ class Attribute(Node):
         silent=True,
     )
     blocks: dict[str, Located] | None = key(
-        MapOf(IDENTIFIER, Formula()),
+        MapOf(ROLE, Formula()),
         "a size and the extent of its blocks: the list's entry at that axis; on all others it has 1",
         silent=True,
     )

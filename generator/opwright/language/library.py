@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .model import AXIS, IDENTIFIER, SLUG, VALUE, Attribute, Constraint, Dim, Discrepancy, GroupClass, Let, Op, mark
+from .model import (
+    AXIS,
+    IDENTIFIER,
+    ROLE,
+    SLUG,
+    VALUE,
+    Attribute,
+    Constraint,
+    Dim,
+    Discrepancy,
+    GroupClass,
+    Let,
+    Op,
+    mark,
+)
 from .schema import ListOf, MapOf, Node, Struct, Text, key
 from .source import Mark
 
@@ -13,7 +27,7 @@ from .source import Mark
 class Common(Node):
     """Entries that several operations share: the file _common.yaml."""
 
-    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "roles", default={})
+    dims: dict[str, Dim] = key(MapOf(ROLE, Struct(Dim)), "roles", default={})
     attributes: tuple[Attribute, ...] = key(ListOf(Struct(Attribute)), "attributes", default=())
     layouts: dict[str, dict[str, tuple[str, ...]]] = key(
         MapOf(IDENTIFIER, MapOf(VALUE, ListOf(AXIS))), "the order of axes for each word of an attribute", default={}

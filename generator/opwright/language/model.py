@@ -14,6 +14,7 @@ from .entries import AXIS as AXIS
 from .entries import FIELD as FIELD
 from .entries import IDENTIFIER as IDENTIFIER
 from .entries import OP_NAME as OP_NAME
+from .entries import ROLE as ROLE
 from .entries import SLUG as SLUG
 from .entries import SPATIAL_AXES as SPATIAL_AXES
 from .entries import SYMBOL as SYMBOL
@@ -220,7 +221,7 @@ class Op(Node):
     deprecated: str | None = key(Text(), "says that the operation will be removed and what to use instead; calls warn")
     source: tuple[str, ...] = key(ListOf(SLUG), "the pages it was transcribed from", default=())
     spatial_rank: RankRange = key(Struct(RankRange), "how many spatial axes", default=RankRange())
-    dims: dict[str, Dim] = key(MapOf(IDENTIFIER, Struct(Dim)), "the sizes by their roles", required=True, default={})
+    dims: dict[str, Dim] = key(MapOf(ROLE, Struct(Dim)), "the sizes by their roles", required=True, default={})
     attributes: tuple[Attribute, ...] = key(
         ListOf(Struct(Attribute)), "the attributes, in the page's order", default=()
     )

@@ -18,7 +18,8 @@ C_WORDS = frozenset(
 # Builtins that are good names and that no generated module calls.
 FREE_BUILTINS = frozenset("all any bin bytes complex filter format hash hex id input iter next oct slice sum".split())
 RESERVED = C_WORDS | {*keyword.kwlist, *keyword.softkwlist} | frozenset(dir(builtins)) - FREE_BUILTINS
-RESERVED_BY_CALL = frozenset({"out", "threads", "specialize", "self", "inf"})
+RESERVED_BY_CALL = frozenset({"threads", "specialize", "self", "inf"})
+OUT = "out"  # an argument of every function, so that outputs and intermediates of steps alone may have this name
 # What to write in place of names that users often choose.
 INSTEAD = {
     "out": "result", "in": "source", "min": "least", "max": "greatest", "len": "length", "type": "kind",
