@@ -29,7 +29,7 @@ from ..language.source import Prose
 from ..language.surface import CLASSES, FUNCTIONS, HANDED_ON, INNER
 from ..memo import memoised
 from ..project import CARRIED, TEMPLATE_SUFFIXES
-from . import escape, prose, provenance, python_module, reference, split_prose, wrap
+from . import escape, prose, provenance, python_module, reference, split_prose, tiles, wrap
 from .entries import EntryFile, entries, entry_files, fast_isas
 from .kernels import Kernel, kernel
 from .links import links
@@ -189,6 +189,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in made()]))
     for name, path in copied(templates).items():
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
+    files |= tiles.files()
     files["_dtypes.py"] = Output(RENDERED["_dtypes.py"], lambda: {"head": head, "dtypes": tuple(DTYPES.values())})
     files["_isa.py"] = Output(RENDERED["_isa.py"], lambda: {"head": head, "isas": ISAS})
     files["include/opwright_kernels.h"] = Output(

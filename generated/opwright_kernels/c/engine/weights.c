@@ -108,118 +108,18 @@ typedef struct operands {
     int64_t channels;               // and how many channels of big a group has
 } operands;
 
-// Rows hold words: floats, or pairs of bf16. So does the panel, or OTHER elements. FETCH: whether a panel's later
-// pixels are fetched ahead.
-#define TILE(NAME, OTHER, LOAD, WORD, WORDS, ADD, FETCH, MR, NB)                                                       \
-    static void NAME##_##MR##x##NB(const operands *t) {                                                                \
-        vec sum[MR][NB];                                                                                               \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) sum[m][v] = (vec){0};                  \
-        const int64_t panel_step = t->panel_step, row_step = t->row_step;                                              \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++)                                        \
-            __builtin_prefetch(t->dw + m * t->pitch + v * LANES, 1);                                                   \
-        for (int64_t i = 0; i < t->count; i++) {                                                                       \
-            const OTHER *panel = (const OTHER *)t->panel + t->runs[i].panel * t->panel_scale;                          \
-            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
-            _Pragma("GCC unroll 2") for (int64_t left = t->runs[i].count; left; left--) {                              \
-                WORDS b[NB];                                                                                           \
-                WORD a;                                                                                                \
-                UNROLL for (int v = 0; v < NB; v++) LOAD(b[v], panel + v * LANES);                                     \
-                UNROLL for (int v = 0; FETCH && v < NB; v += LINE / (LANES * (int)sizeof *panel))                      \
-                    __builtin_prefetch(panel + AHEAD * panel_step + v * LANES);                                        \
-                UNROLL for (int m = 0; m < MR; m++) {                                                                  \
-                    memcpy(&a, row + m, sizeof a);                                                                     \
-                    UNROLL for (int v = 0; v < NB; v++) sum[m][v] = ADD(sum[m][v], a - (WORDS){0}, b[v]);              \
-                }                                                                                                      \
-                UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) PIN(sum[m][v]);                \
-                panel += panel_step, row += row_step;                                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
-        UNROLL for (int m = 0; m < MR; m++) UNROLL for (int v = 0; v < NB; v++) {                                      \
-            float *to = t->dw + m * t->pitch + v * LANES;                                                              \
-            vec_store(to, t->first ? sum[m][v] : vec_load(to) + sum[m][v]);                                            \
-        }                                                                                                              \
-    }
-// The same for merged groups: taps x channels, a row's words of all groups being a vector. The loads of a tap's vectors
-// beyond its own words stay within the scratch.
-#define MERGED_TILE(NAME, WORDS, ADD, TAPS, MB)                                                                        \
-    static void NAME##_##TAPS##x##MB(const operands *t) {                                                              \
-        vec sum[TAPS][MB];                                                                                             \
-        ivec lanes[MB];                                                                                                \
-        UNROLL for (int m = 0; m < MB; m++) lanes[m] = t->lanes + m;                                                   \
-        UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) sum[k][m] = (vec){0};                \
-        for (int64_t i = 0; i < t->count; i++) {                                                                       \
-            const float *panel = (const float *)t->panel + t->runs[i].panel * t->panel_scale;                          \
-            const float *row = t->row + t->runs[i].row * t->row_scale;                                                 \
-            for (int64_t left = t->runs[i].count; left; left--) {                                                      \
-                WORDS a, b;                                                                                            \
-                memcpy(&b, panel, sizeof b);                                                                           \
-                UNROLL for (int k = 0; k < TAPS; k++) {                                                                \
-                    const vec all = vec_load(row + k * t->row_scale);                                                  \
-                    UNROLL for (int m = 0; m < MB; m++) {                                                              \
-                        const vec picked = vec_pick(all, lanes[m]);                                                    \
-                        memcpy(&a, &picked, sizeof a);                                                                 \
-                        sum[k][m] = ADD(sum[k][m], a, b);                                                              \
-                    }                                                                                                  \
-                }                                                                                                      \
-                UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) PIN(sum[k][m]);              \
-                panel += t->panel_step, row += t->row_step;                                                            \
-            }                                                                                                          \
-        }                                                                                                              \
-        UNROLL for (int k = 0; k < TAPS; k++) UNROLL for (int m = 0; m < MB; m++) {                                    \
-            float *to = t->dw + (k * t->channels + m) * t->pitch;                                                      \
-            vec_store(to, t->first ? sum[k][m] : vec_load(to) + sum[k][m]);                                            \
-        }                                                                                                              \
-    }
-typedef void tile(const operands *);
-
-#define ADD_FLOATS(sum, a, b) ((sum) + (a) * (b))
-#define LOAD_WORDS(to, from) memcpy(&(to), from, sizeof(to))
-#define FLOAT_TILE(MR, NB) TILE(floats, float, LOAD_WORDS, float, vec, ADD_FLOATS, false, MR, NB)
-#define FLOAT_ENTRY(MR, NB) [NB][MR] = floats_##MR##x##NB,
+// Words that an instruction multiplies in pairs.
 #if OPWRIGHT_PAIRS
+INLINE uvec words_load(const float *p) {
+    uvec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+#endif
 #if OPWRIGHT_AMX
 #include "weights_amx.h"
-#define PAIR_TILE(MR, NB) AMX_TILE(MR, NB)
-#else
-#define PAIR_TILE(MR, NB) TILE(pairs, float, LOAD_WORDS, uint32_t, uvec, dot_pairs, false, MR, NB)
 #endif
-#define PAIR_ENTRY(MR, NB) [NB][MR] = pairs_##MR##x##NB,
-FEW_TILES(FLOAT_TILE)
-TILES(PAIR_TILE)
-static tile *const tiles[2][MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {{FEW_TILES(FLOAT_ENTRY)}, {TILES(PAIR_ENTRY)}};
-#else
-TILES(FLOAT_TILE)
-static tile *const tiles[1][MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {{TILES(FLOAT_ENTRY)}};
-#endif
-
-// If small stays in place and a task walks a part of each pixel at a time, which no hardware prefetches: 4.2 instead of
-// 6.5 ms, 10 taps of one channel, stride 5, to 512; 16 instead of 48 pixels ahead: 6.3 instead of 5.0, 1x1 112x112 16
-// -> 96. All tiles with it lose up to 5 %.
-#if defined(OPWRIGHT_F32)
-#define FAR_TILE(MR, NB) TILE(far, float, LOAD_WORDS, float, vec, ADD_FLOATS, true, MR, NB)
-#define FAR_ENTRY(MR, NB) [NB][MR] = far_##MR##x##NB,
-FAR_TILES(FAR_TILE)
-static tile *const far_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {FAR_TILES(FAR_ENTRY)};
-#elif HALVES
-#define LOAD_HALVES(to, from) (to) = elem_load(from)
-#define HALF_TILE(MR, NB) TILE(halves, elem, LOAD_HALVES, float, vec, ADD_FLOATS, true, MR, NB)
-#define HALF_ENTRY(MR, NB) [NB][MR] = halves_##MR##x##NB,
-HALF_TILES(HALF_TILE)
-static tile *const half_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {HALF_TILES(HALF_ENTRY)};
-#endif
-
-#define MERGED_FLOATS(TAPS, MB) MERGED_TILE(merged_floats, vec, ADD_FLOATS, TAPS, MB)
-#define MERGED_FLOATS_ENTRY(TAPS, MB) [TAPS][MB] = merged_floats_##TAPS##x##MB,
-MERGED_TILES(MERGED_FLOATS)
-#if OPWRIGHT_PAIRS
-#define MERGED_PAIRS(TAPS, MB) MERGED_TILE(merged_pairs, uvec, dot_pairs, TAPS, MB)
-#define MERGED_PAIRS_ENTRY(TAPS, MB) [TAPS][MB] = merged_pairs_##TAPS##x##MB,
-MERGED_TILES(MERGED_PAIRS)
-static tile *const merged_tiles[2][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)},
-                                                                          {MERGED_TILES(MERGED_PAIRS_ENTRY)}};
-#else
-static tile *const merged_tiles[1][MAX_MERGED_TAPS + 1][LANES / 2 + 1] = {{MERGED_TILES(MERGED_FLOATS_ENTRY)}};
-#endif
+#include "weights_tiles.h"
 
 // Rows of the next tile: as even as the tile shapes allow. A single row takes as long as eight.
 INLINE int64_t rows_at_once(tile *const *table, int64_t row_limit, int64_t left) {
@@ -237,22 +137,22 @@ INLINE int64_t rows_at_once(tile *const *table, int64_t row_limit, int64_t left)
 }
 
 // The taps and channels of a row of merged groups, of which t tells where they begin.
-static void multiply_merged(const plan *l, tile *const (*table)[LANES / 2 + 1], int64_t taps, operands t) {
+static void multiply_merged(const plan *l, tile *const (*table)[MAX_MERGED_TAPS + 1], int64_t taps, operands t) {
     for (int lane = 0; lane < LANES; lane++)
         t.lanes[lane] = (int32_t)(min(lane / l->each, l->merged - 1) * t.channels);
     const ivec lanes = t.lanes;
     float *const dw = t.dw;
     // As even as possible; with many channels, half as many.
-    const int64_t parts = table[min(taps, 3)][t.channels] ? 1 : 2, each = ceil_div(t.channels, parts);
+    const int64_t parts = table[t.channels][min(taps, 3)] ? 1 : 2, each = ceil_div(t.channels, parts);
     for (int64_t k = 0, now; k < taps; k += now, t.row += now * t.row_scale) {
         now = min(taps - k, MAX_MERGED_TAPS);
         now = ceil_div(taps - k, ceil_div(taps - k, now));
-        while (!table[now][each])
+        while (!table[each][now])
             now--;
         for (int64_t b = 0, some; b < t.channels; b += some) {
             some = min(each, t.channels - b);
             t.lanes = lanes + (int32_t)b, t.dw = dw + (k * t.channels + b) * t.pitch;
-            table[now][some](&t);
+            table[some][now](&t);
         }
     }
 }
@@ -265,10 +165,14 @@ static void multiply(const place *o, int64_t vectors, const void *panel, const f
     const opwright_problem *p = &l->p;
     const int64_t cells = l->box[0] * l->depth * l->height * l->phases * l->positions, all = o->b1 - o->b0;
     const int64_t groups = non_finite || l->straight || l->hop > 1 ? p->taps[2] : 1; // taps walked one by one
-    tile *const *table = tiles[o->pairs][vectors];
-#if HALVES
+    tile *const *table = floats_tiles[vectors];
+    tile *const (*merged)[MAX_MERGED_TAPS + 1] = merged_floats_tiles;
+#if OPWRIGHT_PAIRS
+    if (o->pairs)
+        table = pairs_tiles[vectors], merged = merged_pairs_tiles;
+#elif HALVES
     if (l->stays)
-        table = half_tiles[vectors];
+        table = halves_tiles[vectors];
 #endif
     const int64_t max_now = max_rows[vectors];
     int64_t count = 0;
@@ -296,7 +200,7 @@ static void multiply(const place *o, int64_t vectors, const void *panel, const f
                     }
                     t.row = rows + b * cells + kw * l->hop * width, t.dw = to;
                     if (l->merged > 1) {
-                        multiply_merged(l, merged_tiles[o->pairs], scalar_rows / channels, t);
+                        multiply_merged(l, merged, scalar_rows / channels, t);
                         continue;
                     }
                     for (int64_t m = 0, now; m < scalar_rows; m += now, t.row += now, t.dw += now * t.pitch) {

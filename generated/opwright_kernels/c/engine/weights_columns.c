@@ -203,36 +203,7 @@ typedef struct operands {
     int64_t pitch, taps;               // the wanted taps
 } operands;
 
-#define TILE(MA, MK)                                                                                                   \
-    static void tile_##MA##x##MK(const operands *t) {                                                                  \
-        vec sum[MA][MK];                                                                                               \
-        UNROLL for (int a = 0; a < MA; a++) UNROLL for (int k = 0; k < MK; k++) sum[a][k] = (vec){0};                  \
-        for (int64_t r = 0; r < t->rows; r++) {                                                                        \
-            const float *small = t->small + r * t->small_row, *big = t->big + r * t->big_row;                          \
-            for (int64_t i = 0; i < t->vectors; i++, small += LANES, big += LANES) {                                   \
-                vec y[MA];                                                                                             \
-                UNROLL for (int a = 0; a < MA; a++) y[a] = vec_load(small + a * t->plane);                             \
-                UNROLL for (int k = 0; k < MK; k++) {                                                                  \
-                    const vec x = vec_load(big + t->offsets[k]);                                                       \
-                    UNROLL for (int a = 0; a < MA; a++) sum[a][k] += x * y[a];                                         \
-                }                                                                                                      \
-                UNROLL for (int a = 0; a < MA; a++) UNROLL for (int k = 0; k < MK; k++) PIN(sum[a][k]);                \
-            }                                                                                                          \
-        }                                                                                                              \
-        UNROLL for (int a = 0; a < MA; a++) UNROLL for (int k = 0; k < MK; k++) if (k < t->taps)                       \
-            vec_store(t->sums + (a * t->pitch + k) * LANES, sum[a][k]);                                                         \
-    }
-#if LANES == 16
-#define TILES(T) T(1, 3) T(1, 6) T(1, 9) T(1, 12) T(2, 3) T(2, 6) T(2, 9) T(3, 2) T(3, 4) T(3, 6) T(3, 8)              \
-    T(4, 1) T(4, 3) T(4, 5) T(4, 6)
-#else
-#define TILES(T) T(1, 3) T(1, 6) T(1, 9) T(2, 3) T(2, 5) T(3, 2) T(3, 3) T(4, 1) T(4, 2)
-#endif
-TILES(TILE)
-#define MAX_COLUMN_TAPS 12
-typedef void tile(const operands *);
-#define ENTRY(MA, MK) [MA][MK] = tile_##MA##x##MK,
-static tile *const tiles[5][MAX_COLUMN_TAPS + 1] = {TILES(ENTRY)};
+#include "columns_tiles.h"
 
 // All sums of taps in one plane (kd) of a unit whose operands are copied: sums[a][b][kh][kw][lane], `pitch` weights
 // from a to a.
@@ -242,14 +213,13 @@ static void multiply(const plan *l, unit u, const float *small, const float *big
     const int64_t row = p->stride[2] * l->big_line, plane = l->in_rows * row;
     for (int64_t a = 0, now; a < p->A; a += now) {
         now = ceil_div(p->A - a, ceil_div(p->A - a, 4));
-        tile *const *table = tiles[now];
         int64_t max_taps = MAX_COLUMN_TAPS;
-        while (!table[max_taps])
+        while (!tiles[max_taps][now])
             max_taps--;
         for (int64_t k = 0, taps; k < all; k += taps) {
             taps = ceil_div(all - k, ceil_div(all - k, max_taps));
             int64_t text = taps, offsets[MAX_COLUMN_TAPS];
-            while (!table[text])
+            while (!tiles[text][now])
                 text++;
             for (int64_t i = 0; i < text; i++) {
                 const int64_t tap = k + min(i, taps - 1), b = tap / each, kh = tap % each / across;
@@ -259,7 +229,7 @@ static void multiply(const plan *l, unit u, const float *small, const float *big
             const operands t = {small + a * l->rows * l->small_line, big, offsets, l->rows * l->small_line,
                                 l->small_line, p->stride[1] * row, u.rows, ceil_div(u.columns, LANES),
                                 sums + (a * pitch + k) * LANES, pitch, taps};
-            table[text](&t);
+            tiles[text][now](&t);
         }
     }
 }

@@ -232,7 +232,7 @@ static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
         }
         return;
     }
-    const int64_t room = s->shares_vector ? MAX_VECTORS : max_rows(s->width);
+    const int64_t room = s->shares_vector ? MAX_PICKED_ROWS : max_rows(s->width);
     const int64_t limit = s->step % 4096 == 0 ? min(room, 9) : room;
     const int64_t count = q1 - q0, tiles = count <= limit ? count > 0 : ceil_div(count, limit);
     const int64_t shorter = over(count, max(tiles, 1)), longer = count - tiles * shorter;
@@ -241,7 +241,7 @@ static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
         o->scalars = unit_at(s->base, q * s->step);
         o->out = out_at(o, s->out, q * o->out_row);
         o->bias = bias + q * o->bias_row;
-        (s->shares_vector ? VECTOR_TABLE[rows] : TILE_TABLE[s->width][rows])(o);
+        (s->shares_vector ? PICKED_TABLE[rows] : TILE_TABLE[s->width][rows])(o);
         q += rows;
     }
     o->bias = bias;

@@ -72,9 +72,6 @@ INLINE vec multiply(const bool pairs, vec sum, vec x, vec w) {
     return sum + x * w;
 }
 
-// Keeps the compiler from computing every step of a pointer ahead, which spills.
-#define STEP(p) __asm__("" : "+r"(p))
-
 typedef struct tile {
     const elem *in;   // the block of channels at position 0
     const float *w;   // [kd][kh][kw][LANES]

@@ -108,8 +108,4 @@ static void amx_tile(const operands *o, int rows, int vectors) {
     }
 }
 
-#undef TILE
-#define TILE(MR, NB) \
-    static void tile_##MR##x##NB(const operands *o) { amx_tile(o, MR, NB); }
-
 #endif

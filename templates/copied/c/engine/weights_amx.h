@@ -39,7 +39,7 @@ INLINE void amx_outer(const float *row, int64_t row_step, int rows, const float 
     }
 }
 
-INLINE void amx_tile(const operands *t, int rows, int vectors) {
+INLINE void amx_sums(const operands *t, int rows, int vectors) {
     float sums[AMX_ROWS * 4 * LANES] __attribute__((aligned(64)));
     amx_configure(rows, rows);
     AMX_CLEAR(0);
@@ -67,11 +67,13 @@ INLINE void amx_tile(const operands *t, int rows, int vectors) {
         }
 }
 
-static void amx_rows_1(const operands *t, int rows) { amx_tile(t, rows, 1); }
-static void amx_rows_2(const operands *t, int rows) { amx_tile(t, rows, 2); }
-static void amx_rows_3(const operands *t, int rows) { amx_tile(t, rows, 3); }
-static void amx_rows_4(const operands *t, int rows) { amx_tile(t, rows, 4); }
-#define AMX_TILE(MR, NB) \
-    static void pairs_##MR##x##NB(const operands *t) { amx_rows_##NB(t, MR); }
+static void amx_pairs(const operands *t, int rows, int vectors) {
+    switch (vectors) { // a literal
+    case 1: amx_sums(t, rows, 1); return;
+    case 2: amx_sums(t, rows, 2); return;
+    case 3: amx_sums(t, rows, 3); return;
+    default: amx_sums(t, rows, 4);
+    }
+}
 
 #endif

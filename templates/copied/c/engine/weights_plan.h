@@ -7,7 +7,7 @@
 
 #include "engine.h"
 #include "lanes.h"
-#include "weights_tiles.h"
+#include "tile_shapes.h"
 
 // Elements are widened to floats, one by one.
 #if !defined(OPWRIGHT_F32) && !OPWRIGHT_PAIRS
@@ -15,6 +15,8 @@
 #else
 #define HALVES 0
 #endif
+
+static const int64_t max_rows[] = {0, MAX_WORDS_1, MAX_WORDS_2, MAX_WORDS_3, MAX_WORDS_4}; // of a tile, by vectors
 
 // Bounds, in elements unless stated otherwise.
 enum {
