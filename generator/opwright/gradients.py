@@ -7,7 +7,8 @@ written here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from .derive.gradient.choose import gradient
 from .derive.gradient.signature import derived
@@ -23,14 +24,18 @@ from .oracle.slopes import Tie, disagreement, tied
 COMMAND = "opwright gradient"
 
 
-def gradient_text(op: Op, of: Sequence[str] = ()) -> tuple[str, Op]:
-    """The spec of the gradient of an operation, with respect to some inputs or all."""
+def gradient_text(op: Op, of: Sequence[str] = (), there: Op | None = None) -> tuple[str, Op]:
+    """The spec of the gradient of an operation, with respect to some inputs or all.
+
+    What a person edited in the spec that is `there` is kept: rows of data types that were left out, and prose.
+    """
     made = gradient(op, tuple(of))
     asked = "".join(f" --of {name}" for name in of)
     head = f"Derived from the semantics of {op.op} by: {COMMAND} {op.op}{asked} --write"
     if made.without:
         head += f"\nThe gradient with respect to {', '.join(made.without)} is 0 everywhere."
     found = derived(op, made)
+    found = found if there is None else _edited(found, there)
     # the derived operation obeys the rules without the other one
     alone = text(dataclasses.replace(found, relations=()))
     try:
@@ -41,6 +46,40 @@ def gradient_text(op: Op, of: Sequence[str] = ()) -> tuple[str, Op]:
     if problems:
         raise Underivable(f"the derived spec is invalid: {problems[0].rule}: {problems[0].message}")
     return text(found, head), loaded
+
+
+def _edited(made: Op, there: Op) -> Op:
+    """A derived gradient with the edits of one that was there, where both have the same parts."""
+
+    def like(part: Any, known: Mapping[str, Any], name: str, *keys: str) -> Any:
+        return dataclasses.replace(part, **{key: getattr(known[name], key) for key in keys}) if name in known else part
+
+    tensors = {tensor.name: tensor for tensor in there.tensors}
+    inputs, outputs = (
+        tuple(like(tensor, tensors, tensor.name, "summary", "source") for tensor in own)
+        for own in (made.inputs, made.outputs)
+    )
+    attributes = {attribute.name or "": attribute for attribute in there.attributes}
+    both = [tensor.name for tensor in made.tensors if tensor.name in tensors]
+    known = [[row[name] for name in both] for row in there.dtypes]
+    remaining = tuple(row for row in made.dtypes if [row[name] for name in both] in known)
+    alike = [tensor.name for tensor in made.outputs] == [tensor.name for tensor in there.outputs]
+    return dataclasses.replace(
+        made,
+        revision=there.revision,
+        summary=there.summary if alike else made.summary,
+        dims={role: like(dim, there.dims, role, "summary", "typical") for role, dim in made.dims.items()},
+        attributes=tuple(like(a, attributes, a.name or "", "summary", "source", "reason") for a in made.attributes),
+        inputs=inputs,
+        outputs=outputs,
+        dtypes=remaining or made.dtypes,
+    )
+
+
+def left_out(op: Op, of: Sequence[str], found: Op) -> list[str]:
+    """The rows of the gradient of an operation that a spec of it lacks, by the types of their tensors."""
+    rows = [row for row in derived(op, gradient(op, tuple(of))).dtypes if row not in found.dtypes]
+    return [", ".join(f"{name} {dtype}" for name, dtype in row.items()) for row in rows]
 
 
 def why_none(op: Op) -> str:

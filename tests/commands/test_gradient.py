@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,25 @@ def test_one_in_the_folder_of_gradients_is_written_there_again(folder: Path) -> 
     assert not (folder / derived.name).exists()
     assert run(folder, "--check") == 0
     assert cli.main(["generate", "--spec", str(folder), "--output", str(output)]) == 0
+
+
+def test_what_a_person_edited_in_a_derived_gradient_stays_when_it_is_written_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(folder, "SoftMax", "--write") == 0
+    assert "left out" not in capsys.readouterr().out
+    path = folder / "soft_max_backward.yaml"
+    derived = path.read_text(encoding="utf-8")
+    row = next(line for line in derived.splitlines(keepends=True) if "bf16" in line)
+    edited = re.sub(r"summary: The gradient with[^}]*", "summary: What flows back.", derived.replace(row, ""))
+    assert edited.count("What flows back.") >= 2
+    path.write_text(edited, encoding="utf-8")
+    assert run(folder, "SoftMax", "--write") == 0
+    assert path.read_text(encoding="utf-8") == edited
+    assert "left out, as before: 1 row of data types" in " ".join(capsys.readouterr().out.split())
+    path.unlink()
+    assert run(folder, "SoftMax", "--write") == 0
+    assert path.read_text(encoding="utf-8") == derived
 
 
 def test_a_gradient_that_a_person_wrote_is_not_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

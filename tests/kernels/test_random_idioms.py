@@ -20,6 +20,61 @@ from support.step_verdicts import first_disagreement
 SPECS = 3 if FULL else 2  # of one package
 CALLS = 12 if FULL else 8
 
+# Sums in registers from which two outputs are made, both with a bias.
+TWO_ENDINGS = """op: TwoEndings
+revision: 1
+summary: Two results of one sum of a few terms.
+dims:
+  rows: {symbol: M}
+  columns: {symbol: N}
+  terms: {symbol: K}
+inputs:
+  - {name: a, dims: {M: M, K: K}}
+  - {name: b, dims: {K: K, N: N}}
+  - {name: bias, dims: {N: N}, optional: true}
+outputs:
+  - {name: first, dims: {M: M, N: N}}
+  - {name: second, dims: {M: M, N: N}}
+dtypes:
+  - {a: f32, b: f32, bias: f32, first: bf16, second: f32, accumulate: f32}
+semantics:
+  ranges: {m: M, k: K, n: N}
+  steps:
+    - away[m, n] += (a[m, k] - b[k, n]) * (a[m, k] - b[k, n])
+    - first[m, n] = max(away[m, n] + bias[n], 0)
+    - second[m, n] = away[m, n] - 2 * bias[n]
+"""
+# What a group has is made by one phase, and read by another, whose lanes go along all channels.
+GROUPS_APART = """op: GroupsApart
+revision: 1
+summary: Cells beside the least of their group.
+dims:
+  samples: {symbol: N}
+  channels: {symbol: C}
+  cells: {symbol: X, run: true}
+attributes:
+  - {name: groups, symbol: G, type: s64, default: "1", min: 1}
+inputs:
+  - {name: src, dims: {N: N, C: C, X: X}}
+outputs:
+  - {name: most, dims: {}}
+  - {name: kept, dims: {N: N, C: C, X: X}}
+  - {name: dst, dims: {X: X, N: N, C: C}}
+dtypes:
+  - {src: f16, most: f16, kept: f16, dst: f16, accumulate: f32}
+let: {W: C / G}
+constraints:
+  - {id: groups-divide, expr: C % G == 0, say: groups divide the channels, argument: groups}
+semantics:
+  ranges: {n: N, c: C, x: X, g: G, w: W}
+  steps:
+    - most[] max= src[n, c, x]
+    - least[n, g, x] min= src[n, g * W + w, x]
+    - kept[n, c, x] = max(src[n, c, x], min(max(least[n, floor(c / W), x], -4), 4))
+    - turned[x, n, c] = to_f8_e5m2(src[n, c, x])
+    - dst[x, n, c] = max(turned[x, n, c], 0)
+"""
+
 
 def accepted(seed: int) -> dict[str, str]:
     random, texts = rng("idioms", seed), dict[str, str]()
@@ -56,3 +111,13 @@ def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path)
                     problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
                     assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
     assert all(seen[f"{op.op} legal"] for op in library.ops)
+
+
+@pytest.mark.parametrize("text", [TWO_ENDINGS, GROUPS_APART], ids=["two endings", "groups apart"])
+def test_rows_of_two_results_and_groups_of_other_phases_are_told_apart(text: str, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"idiom.yaml": text}, tmp_path, f"idiom_{len(text)}")
+        (op,) = library.ops
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(isa, text), 12, Counter[str]()) is None

@@ -71,8 +71,13 @@ def _texts(library: Library) -> dict[str, Any]:
 def _linked(op: Op) -> Any:
     """What PyTorch is told of an operation, its own operators in any order."""
     found = links.links(op)
-    calls = [[one.aten, dict(one.when), dict(one.arguments), dict(one.words), one.gives or 0] for one in found.torch]
-    return sorted(map(repr, found.relations)), sorted(map(repr, calls)), repr(found.states), repr(found.added)
+    entries = [(one.kind, one.op, one.of, one.tensors, one.words) for one in found.relations]
+    calls = [(one.aten, one.when, one.arguments, one.words, one.gives or 0) for one in found.torch]
+    return sorted(map(_ordered, entries)), sorted(map(_ordered, calls))
+
+
+def _ordered(value: Any) -> str:
+    return json.dumps([dict(part) if isinstance(part, Mapping) else part for part in value], sort_keys=True)
 
 
 def _ways(table: Mapping[str, Any]) -> list[str]:

@@ -55,6 +55,14 @@ def broken(base: Library, head: Library, seed: int, calls: int) -> Iterator[str]
             yield f"{sides.head.op}: {sorted({edit.rule for edit in own})}: {found.call} {found.kind}"
 
 
+def found_break(base: Op, head: Op, rng: np.random.Generator, calls: int) -> str:
+    """A call of the base that the head refuses or answers otherwise; '' if none is found."""
+    if base.stepped and head.stepped:
+        return _first_difference(base, head, rng, calls) or ""
+    found = _search(Sides(base, head, head), (), int(rng.integers(1, 1000)), 5 * calls)
+    return f"{found.call} {found.kind}" if found.call else ""
+
+
 def _search(sides: Sides, own: Sequence[Edit], seed: int, calls: int) -> Found:
     """A call near what the edits speak of, or else one anywhere, its tensors without names."""
     anywhere = Edit("input-order-changed", "", "", text_of(sides.base), text_of(sides.head), None, None, lambda op: op)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..language.library import Library
+    from ..language.model import Op
     from ..project import Project
 
 EXAMPLE = "opwright gradient MatMul --of weights   # prints a spec; --write writes it beside MatMul or over the old"
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _derive(library: Library, project: Project, options: argparse.Namespace, out: Console) -> int:
-    from ..gradients import Underivable, gradient_text
+    from ..gradients import Underivable, gradient_text, left_out
     from ..project import GRADIENTS
     from ..write import replace as write
 
@@ -54,8 +55,9 @@ def _derive(library: Library, project: Project, options: argparse.Namespace, out
     if options.op not in names:
         raise UsageError(f"there is no operation {options.op!r}{suggestion(options.op, names)}")
     op = library.op(options.op)
+    there = _there(op, project) if options.write else None
     try:
-        text, found = gradient_text(op, options.of)
+        text, found = gradient_text(op, options.of, there)
     except Underivable as reason:
         raise Failed(f"no gradient of {op.op} is derived: {reason}") from None
     if not options.write:
@@ -69,7 +71,26 @@ def _derive(library: Library, project: Project, options: argparse.Namespace, out
         raise Failed(f"there is a hand-written {found.op} at {there.at}; nothing was written")
     write(target, text.encode("utf-8"))
     say(out, f"written to {inert(str(target))}")
+    if missing := left_out(op, options.of, found):
+        count = len(missing)
+        say(
+            out, f"left out, as before: {count} row{'s' * (count > 1)} of data types; remove the file first to have all"
+        )
+        for row in missing:
+            say(out, f"  {row}")
     return OK
+
+
+def _there(op: Op, project: Project) -> Op | None:
+    """The derived gradient that was written before, in either folder; None also if it is no valid spec."""
+    from ..language.source import SpecInvalid
+    from ..load import load_with_gradients
+
+    try:
+        known = load_with_gradients(project.spec, project.root).every
+    except SpecInvalid:
+        return None
+    return next((one for one in known if any(r.gradient_of == op.op for r in one.relations)), None)
 
 
 def _check(library: Library, only: str | None, out: Console) -> int:

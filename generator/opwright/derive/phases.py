@@ -172,11 +172,11 @@ def staged(op: Op) -> Staged:
 
 def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
     """A phase, together with its form with two letters merged, if there are such."""
-    made = merged(found, phase.parts) if not (phase.contraction or phase.copies or phase.finishes) else None
-    own = _own(made[0], made[0].parts) if made is not None else ()
-    if made is None or not own:
+    whole = all(found.first_writer(part.target.tensor) in phase.parts for part in phase.parts)
+    special = phase.contraction or phase.copies or phase.finishes
+    program, letter = (merged(found, phase.parts) if whole and not special else None) or (None, "")
+    if program is None or not (own := _own(program, program.parts)):
         return phase
-    program, letter = made
     alone = Staged(program, (Phase(program.parts, own, (letter,)),), private | (program.arrays.keys() - found.arrays))
     return dataclasses.replace(phase, lanes=(*phase.lanes, letter), merged=alone)
 

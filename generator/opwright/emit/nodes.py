@@ -205,6 +205,13 @@ class If(Code):
 
 
 @dataclass(frozen=True, eq=False)
+class Scope(Code):
+    """Statements whose names end with them."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Carried(Code):
     """A variable that a loop updates besides its letter: its initial value, and its step."""
 
@@ -230,7 +237,7 @@ class For(Code):
     unroll: int = 0
 
 
-Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | For
+Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | Scope | For
 
 Node = TypeVar("Node", bound=Code)
 

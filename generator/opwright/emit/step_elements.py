@@ -306,10 +306,12 @@ class Elements:
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:
         """An intermediate: cells in order, lanes last, starting at the beginning of a task's block."""
-        own, walkers = self.own_axes(array), self.program.walkers(array.name)
-        lane = self.lanes.name if self.lanes is not None and array.name in self.staged.private else ""
+        own = self.own_axes(array)
+        lane = self.lanes.name if self.lanes is not None else ""
         stored = [n for n, axis in enumerate(array.axes) if axis.kind != "ones" and n not in own]
-        stored.sort(key=lambda number: walkers[number] == lane)
+        if array.name in self.staged.private:  # of others, the steps that write them may be unknown here
+            walkers = self.program.walkers(array.name)
+            stored.sort(key=lambda number: walkers[number] == lane)
         stride: Expr = ONE
         if lane in own.values():
             yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)

@@ -240,7 +240,9 @@ class Lowering(Tasks):
                 test = step.by is not None and self.is_word(step.by, [formula.word for formula in formulas])
                 loops += [If(test, stored, source=step.source)] if test else stored
             needed = self.needed(step)
-            made += [If(nodes.both(needed), tuple(loops), source=step.source)] if needed else loops
+            if needed:
+                loops = [If(nodes.both(needed), tuple(loops), source=step.source)]
+            made += [nodes.Scope(tuple(loops))] if len(following) > 1 and not needed else loops  # with rows of its own
         return made
 
     def lane_reduction(

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from .entries import AXIS
-from .model import Arrangement, Aten, Op, Relation, Tensor
+from .model import Arrangement, Aten, Onnx, Op, Relation, Tensor
 from .schema import Assignment, Located, Node, Text
 from .source import Mark
 
 # Maps whose keys are not names of the operation: names of another operation, and axes.
 FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}
 # Fields that contain no names of the operation, and maps whose values do not.
-STRANGE = {(Aten, "aten"), (Aten, "when")}
-STRANGE_VALUES = {(Aten, "arguments")}
+STRANGE = {(Aten, "aten"), (Aten, "when"), (Onnx, "node"), (Onnx, "when"), (Onnx, "ignores")}
+STRANGE_VALUES = {(Aten, "arguments"), (Onnx, "arguments")}
+FORMULAS = {(Onnx, "gives")}  # texts that name tensors and attributes within a formula
 T = TypeVar("T")
 
 
@@ -33,13 +34,13 @@ def _rename(value: Any, old: str, new: str) -> Any:
     if isinstance(value, str):
         return new if value == old else value
     if isinstance(value, (Located, Assignment)):
-        text = re.sub(rf"\b{re.escape(old)}\b", new, value.text)
+        text = _within(value.text, old, new)
         trees = {
             f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value) if f.name != "text"
         }
         return type(value)(**{**trees, "text": text})
     if isinstance(value, Node):
-        changed = {}
+        changed: dict[str, Any] = {}
         for field in dataclasses.fields(value):  # type: ignore[arg-type]
             here = getattr(value, field.name)
             kind = field.metadata.get("kind")
@@ -48,6 +49,9 @@ def _rename(value: Any, old: str, new: str) -> Any:
                 continue
             if (type(value), field.name) in STRANGE_VALUES:
                 changed[field.name] = {_rename(name, old, new): entry for name, entry in here.items()}
+                continue
+            if (type(value), field.name) in FORMULAS:
+                changed[field.name] = tuple(_within(text, old, new) for text in here)
                 continue
             if kind is None or prose or AXIS in (kind, getattr(kind, "item", None)):  # an axis belongs to its tensor
                 continue
@@ -69,6 +73,10 @@ def _rename(value: Any, old: str, new: str) -> Any:
     if isinstance(value, Mapping):
         return {_rename(key, old, new): _rename(entry, old, new) for key, entry in value.items()}
     return tuple(_rename(entry, old, new) for entry in value) if isinstance(value, tuple) else value
+
+
+def _within(text: str, old: str, new: str) -> str:
+    return re.sub(rf"\b{re.escape(old)}\b", new, text)
 
 
 def rename_axis(op: Op, tensor: str, old: str, new: str) -> Op:

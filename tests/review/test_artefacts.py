@@ -1,0 +1,52 @@
+"""Edits of any field of shipped operations, of derived gradients and of shared files: what a review calls harmless is, as
+judged by calls, signatures, structs of C, and tables of PyTorch, of ONNX and of splits."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from opwright.derive.poly import NotPolynomial
+from opwright.language.source import SpecInvalid
+from support import judged_edits, reviewing
+from support.generated import rng
+
+FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
+SETS = 40 if FULL else 2  # of edits in a part
+EDITS = 6 if FULL else 3  # of a set
+CALLS = 20 if FULL else 6
+REFUSED = (SpecInvalid, NotPolynomial)
+
+
+@pytest.mark.hard
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(16 if FULL else 2))
+def test_no_edit_of_a_shipped_operation_is_called_less_than_it_is(part: int):
+    """Both ways: what came may go."""
+    wrong = []
+    with reviewing.remembered(), judged_edits.quiet():
+        for turn in range(SETS):
+            chance, draws = random.Random(seed := 1000 * part + turn), rng("judged", part, turn)
+            name = chance.choice(sorted(judged_edits.files().values()))
+            for what, before, after in judged_edits.edits(name, EDITS, chance):
+                try:
+                    for sides in ((before, after), (after, before)):
+                        wrong += [(seed, name, what, miss) for miss in judged_edits.misses(*sides, draws, CALLS)]
+                except REFUSED:
+                    continue
+    assert wrong == []
+
+
+def test_a_letter_that_is_also_the_name_of_an_input_in_onnx_is_renamed_alone():
+    """The node's inputs keep their names, so no node is computed otherwise; if they do not, that is told."""
+    name = judged_edits.files()["HardSwish"]
+    before = judged_edits.family(name)
+    text = before[name]
+    letter = text.replace("{cells: X}", "{cells: H}").replace("{X: X}", "{X: H}").replace("{x: X}", "{x: H}")
+    assert letter.count("H}") == 4
+    both = letter.replace("src: X}", "src: H}")
+    assert both != letter
+    for after, rules in ((letter, {"dim-symbol-renamed"}), (both, {"dim-symbol-renamed", "onnx-node-changed"})):
+        found = judged_edits.reviewed(before, {**before, name: after}).findings
+        assert {finding.rule.id for finding in found if "HardSwish" in finding.ops} == rules
