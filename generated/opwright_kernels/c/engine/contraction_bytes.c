@@ -6,8 +6,8 @@
 // and columns give the correction of the sums of products for that, and for zero points. Left may be windows that overlap:
 // rows of it are gathered run by run.
 
+#include "contraction_bytes_few.h"
 #include "contraction_copy.h"
-#include "contraction_cells.h"
 
 #if OPWRIGHT_AMX
 #include "bytes_amx.h"
@@ -31,12 +31,9 @@ enum {
     BLOCK = 8,               // tiles of a block
     PARTS = 4,               // tasks for each worker
     PACKED = 8,              // vectors of a task that packs
-    PIECE = 256,             // cells that are converted at a time
+    AHEAD = 32,              // terms that are prefetched before they are packed
     OVER = 64,               // bytes that are copied at a time, from a copy of left that has so many more
 };
-
-// Whether operands are shifted to the signs of the instruction.
-#define SHIFTED (GROUP == 4 && !OPWRIGHT_AMX)
 
 typedef struct plan {
     opwright_contraction q;
@@ -97,41 +94,6 @@ static int64_t tile_row(const plan *p, int64_t tile) {
 }
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(CHUNK, p->units - chunk * CHUNK); }
-
-// A term of a unit as it is multiplied.
-INLINE int32_t term_of(uint8_t byte, bool is_signed, bool left) {
-#if GROUP == 4
-    return SHIFTED && left == is_signed ? byte ^ 0x80 : byte;
-#else
-    (void)left;
-    return (uint16_t)(is_signed ? (int8_t)byte : (int16_t)byte);
-#endif
-}
-
-// A unit of at most `count` terms, `step` apart; the others are 0.
-INLINE int32_t unit_of(const uint8_t *from, int64_t step, int64_t count, bool is_signed, bool left) {
-    uint32_t unit = 0;
-    for (int64_t t = 0; t < min(GROUP, count); t++)
-        unit |= (uint32_t)term_of(from[t * step], is_signed, left) << (t * (32 / GROUP));
-    return (int32_t)unit;
-}
-
-// LANES units of terms that lie side by side.
-INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
-    ivec units;
-#if GROUP == 4
-    memcpy(&units, from, sizeof units);
-    if (SHIFTED && left == is_signed)
-        units ^= (int32_t)0x80808080;
-#else
-    (void)left;
-    int16_t terms[GROUP * LANES];
-    for (int i = 0; i < GROUP * LANES; i++)
-        terms[i] = is_signed ? (int8_t)from[i] : from[i];
-    memcpy(&units, terms, sizeof units);
-#endif
-    return units;
-}
 
 // Where the runs of a gathered row begin.
 static void find_runs(const plan *p, int64_t *runs) {
@@ -197,41 +159,6 @@ static void copy_left(const call *c, const uint8_t *left, int64_t chunk, int64_t
     }
 }
 
-// The sum of a unit's terms.
-INLINE int32_t unit_sum(int32_t unit, bool is_signed) {
-    int32_t sum = 0;
-#if GROUP == 4
-    for (int t = 0; t < GROUP; t++) {
-        const uint8_t term = (uint8_t)((uint32_t)unit >> (8 * t));
-        sum += is_signed ? (int8_t)term : term;
-    }
-#else
-    (void)is_signed;
-    for (int t = 0; t < GROUP; t++)
-        sum += (int16_t)((uint32_t)unit >> (16 * t));
-#endif
-    return sum;
-}
-
-// A vector of columns of a unit: the bytes of each of its terms lie side by side. Assembled lane by lane, packing took
-// most of the time of 32 x 4096 x 1024 (AMD Zen 4, gcc 12.2).
-INLINE ivec beside(const uint8_t *from, int64_t step, bool is_signed) {
-    ivec units = {0};
-    UNROLL for (int t = 0; t < GROUP; t++) {
-        const ivec terms = bytes_load(from + t * step);
-#if GROUP == 4
-        units |= terms << (8 * t);
-#else
-        units |= ((is_signed ? terms << 24 >> 24 : terms) & 0xffff) << (16 * t);
-#endif
-    }
-#if GROUP == 4
-    if (SHIFTED && !is_signed)
-        units ^= (int32_t)0x80808080;
-#endif
-    return units;
-}
-
 // The units [u, u + LANES) of LANES columns, each a vector of terms that lie side by side.
 static void turned(const uint8_t *from, int64_t column, bool is_signed, ivec *to, int64_t step) {
     vec x[LANES];
@@ -250,10 +177,7 @@ static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int6
     const bool is_signed = q->right_signed;
     right += first * q->right_term + v * LANES * q->right_column;
     const int64_t whole = lanes >= LANES ? min(last, (q->terms - first) / GROUP) : 0;
-    if (q->right_column == 1)
-        for (; u < whole; u++)
-            to[u * WIDE] = beside(right + u * GROUP * q->right_term, q->right_term, is_signed);
-    else if (q->right_term == 1)
+    if (q->right_term == 1)
         for (; u + LANES <= whole; u += LANES)
             turned(right + u * GROUP, q->right_column, is_signed, to + u * WIDE, WIDE);
     for (; u < last; u++) {
@@ -265,29 +189,35 @@ static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int6
     }
 }
 
-// The sums of the terms of a unit of LANES columns.
-INLINE ivec columns_sum(ivec units, bool is_signed) {
-#if OPWRIGHT_AMX
-    ivec sums;
-    for (int l = 0; l < LANES; l++)
-        sums[l] = unit_sum(units[l], is_signed);
-    return sums;
-#else
-    (void)is_signed;
-    return dotted((ivec){0}, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001), units);
-#endif
+// Units of whole vectors of columns that lie side by side, row by row of memory, so that its lines are read once: where
+// columns are taken 16 units at a time, rows 4 KiB apart leave the first-level cache before they are read again.
+static void pack_beside(const plan *p, const uint8_t *right, int64_t whole, int64_t units, int64_t count, ivec *to) {
+    const opwright_contraction *q = &p->q;
+    const bool is_signed = q->right_signed;
+    for (int64_t u = 0; u < whole; u++, right += GROUP * q->right_term)
+        for (int64_t v = 0; v < count; v++) {
+            const uint8_t *from = right + v * LANES;
+            for (int64_t t = 0; t < GROUP && v * LANES % 64 == 0; t++)
+                __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)((t + AHEAD) * q->right_term)));
+            put_beside(from, q->right_term, is_signed, to + v / WIDE * WIDE * units + v % WIDE + u * WIDE);
+        }
 }
 
 // Vectors [first, first + count) of the stage, all chunks. All vectors of some units are read before the next units, so
 // that lines of memory are read once.
 static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_t *columns, int64_t first, int64_t count) {
     const plan *p = c->p;
+    const opwright_contraction *q = &p->q;
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
-        const int64_t units = chunk_units(p, chunk);
+        const int64_t units = chunk_units(p, chunk), term = chunk * CHUNK * GROUP;
+        const int64_t full = q->right_column == 1 ? min(count, max(0, q->columns / LANES - c->first - first)) : 0;
+        const int64_t whole = full > 0 ? min(units, (q->terms - term) / GROUP) : 0;
+        ivec *const to = packed + chunk * CHUNK * c->vectors + first * units;
+        pack_beside(p, right + term * q->right_term + (c->first + first) * LANES, whole, units, full, to);
         for (int64_t u = 0; u < units; u += LANES)
-            for (int64_t v = first; v < first + count; v++)
-                pack_vector(p, right, chunk, c->first + v, u, min(units, u + LANES),
-                            packed + chunk * CHUNK * c->vectors + v / WIDE * WIDE * units + v % WIDE);
+            for (int64_t v = 0, last = min(units, u + LANES); v < count; v++)
+                pack_vector(p, right, chunk, c->first + first + v, v < full ? max(u, whole) : u, last,
+                            to + v / WIDE * WIDE * units + v % WIDE);
     }
     for (int64_t v = first; v < first + count && p->left_zero != 0; v++) {
         ivec total = {0};
@@ -302,125 +232,103 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
     }
 }
 
-// Rows of scalars against a panel: sums of the chunks before are in `sums`.
+// Rows of scalars against a panel. Sums of the chunks before are in `sums`; after the last chunk, they are corrected.
+typedef struct byte_tile {
+    const int32_t *scalars;
+    const ivec *panel;
+    int64_t units;
+    int32_t *sums, *to; // before and after, and the distances of their rows
+    int64_t row, to_row;
+    bool begins;
+    const int32_t *columns, *off; // what is added to each column, and to each row
+} byte_tile;
+
 #if OPWRIGHT_AMX
-static void multiplied(const opwright_contraction *q, int64_t rows, const int32_t *scalars, const ivec *panel, int64_t units,
-                 int32_t *sums, int64_t row, bool begins) {
-#define OF_SIGNS(LEFT, RIGHT)                                                                                          \
-    rows > AMX_ROWS ? amx_bytes(scalars, PITCH, panel, units, sums, row, begins, rows, true, LEFT, RIGHT)              \
-                    : amx_bytes(scalars, PITCH, panel, units, sums, row, begins, rows, false, LEFT, RIGHT)
+static void multiplied(const opwright_contraction *q, int64_t rows, const byte_tile *o) {
+#define OF_SIGNS(LEFT, RIGHT)                                                                                            \
+    rows > AMX_ROWS ? amx_bytes(o->scalars, PITCH, o->panel, o->units, o->sums, o->row, o->begins, rows, true, LEFT, RIGHT) \
+                    : amx_bytes(o->scalars, PITCH, o->panel, o->units, o->sums, o->row, o->begins, rows, false, LEFT, RIGHT)
     if (q->left_signed)
         q->right_signed ? (OF_SIGNS(true, true)) : (OF_SIGNS(true, false));
     else
         q->right_signed ? (OF_SIGNS(false, true)) : (OF_SIGNS(false, false));
+    for (int64_t m = 0; m < rows; m++)
+        for (int64_t l = 0; l < WIDE * LANES; l++)
+            o->to[m * o->to_row + l] = o->sums[m * o->row + l] + o->columns[l] + o->off[m];
 }
 #else
-INLINE void sums_of(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums, int64_t row, bool begins,
-                 int MR, int NB) {
+INLINE void sums_of(const byte_tile *o, int MR, int NB) {
     ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
     UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
-    for (int64_t u = 0; u < units; u++) {
+    for (int64_t u = 0; u < o->units; u++) {
         ivec x[WIDE];
-        UNROLL for (int b = 0; b < NB; b++) x[b] = panel[u * WIDE + b];
+        UNROLL for (int b = 0; b < NB; b++) x[b] = o->panel[u * WIDE + b];
         UNROLL for (int m = 0; m < MR; m++) {
-            const ivec s = (ivec){0} + scalars[m * PITCH + u];
+            const ivec s = (ivec){0} + o->scalars[m * PITCH + u];
             UNROLL for (int b = 0; b < NB; b++) sum[m][b] = dotted(sum[m][b], s, x[b]);
         }
     }
     UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {
-        int32_t *to = sums + m * row + b * LANES;
-        ivec before = {0};
-        if (!begins)
-            memcpy(&before, to, sizeof before);
-        const ivec after = sum[m][b] + before; // the address of a sum would keep all of them in memory
-        memcpy(to, &after, sizeof after);
+        ivec before = {0}, column;
+        if (!o->begins)
+            memcpy(&before, o->sums + m * o->row + b * LANES, sizeof before);
+        memcpy(&column, o->columns + b * LANES, sizeof column);
+        const ivec after = sum[m][b] + before + column + o->off[m]; // the address of a sum would keep all of them in memory
+        memcpy(o->to + m * o->to_row + b * LANES, &after, sizeof after);
     }
 }
 
-typedef void tile_of(const int32_t *, const ivec *, int64_t, int32_t *, int64_t, bool);
+typedef void tile_of(const byte_tile *);
 #define DEFINE(MR, NB)                                                                                                 \
-    static void tile_##MR(const int32_t *scalars, const ivec *panel, int64_t units, int32_t *sums,      \
-                          int64_t row, bool begins) {                                                                  \
-        sums_of(scalars, panel, units, sums, row, begins, MR, NB);                                                 \
-    }
+    static void tile_##MR(const byte_tile *o) { sums_of(o, MR, NB); }
 TILES_OF(DEFINE, 2)
 #define LISTED(MR, NB) tile_##MR,
 static tile_of *const TILE_OF[MAX_TILE + 1] = {0, TILES_OF(LISTED, 2)};
 
-static void multiplied(const opwright_contraction *q, int64_t rows, const int32_t *scalars, const ivec *panel, int64_t units,
-                 int32_t *sums, int64_t row, bool begins) {
+static void multiplied(const opwright_contraction *q, int64_t rows, const byte_tile *o) {
     (void)q;
-    TILE_OF[rows](scalars, panel, units, sums, row, begins);
+    TILE_OF[rows](o);
 }
 #endif
 
-// Stores the sums of a row, converted to the type of out.
-static void put_row(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, const int32_t *columns,
-                    int32_t off, int64_t count, int64_t worker) {
-    if (!s->finish && q->sums == 0 && q->out_column == 1) {
-        int32_t *restrict to = (int32_t *)(void *)s->out + at;
-        for (int64_t i = 0; i < count; i++)
-            to[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)columns[i] + (uint32_t)off);
-        return;
-    }
-    union { int32_t s32[PIECE]; float f32[PIECE]; int64_t s64[PIECE]; double f64[PIECE]; } to;
-    for (int64_t n = 0; n < count; n += PIECE, at += PIECE * q->out_column) {
-        const int64_t cells = min(PIECE, count - n);
-#define CONVERTED(name, type)                                                                                    \
-    for (int64_t i = 0; i < cells; i++)                                                                                \
-        to.name[i] = (type)(int32_t)((uint32_t)sums[n + i] + (uint32_t)columns[n + i] + (uint32_t)off);                                                       \
-    if (!s->finish && q->out_column == 1)                                                                              \
-        memcpy((type *)(void *)s->out + at, to.name, (size_t)cells * sizeof(type));                                    \
-    else if (!s->finish)                                                                                               \
-        for (int64_t i = 0; i < cells; i++)                                                                            \
-            ((type *)(void *)s->out)[at + i * q->out_column] = to.name[i];
-        switch (q->sums) {
-        case 0: CONVERTED(s32, int32_t) break;
-        case 1: CONVERTED(f32, float) break;
-        case 2: CONVERTED(s64, int64_t) break;
-        default: CONVERTED(f64, double) break;
-        }
-        const int64_t size = q->sums < 2 ? 4 : 8;
-        if (s->finish && q->out_column == 1)
-            s->finish(s->context, s->first + at, cells, &to, worker);
-        else if (s->finish)
-            for (int64_t i = 0; i < cells; i++)
-                s->finish(s->context, s->first + at + i * q->out_column, 1, (const char *)&to + i * size, worker);
-    }
-}
-
-// Tiles [tile, last) against vectors [first, first + count) of the stage.
+// Tiles [tile, last) against vectors [first, first + count) of the stage. Tiles store what fills whole panels themselves,
+// if nothing is converted.
 static void multiply(const call *c, const uint8_t *left, const ivec *packed, const int32_t *columns, char *own, int64_t at,
                      int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
-    static const int32_t zeros[PIECE];
+    static const int32_t zeros[WIDE * LANES + MAX_TILE];
     const plan *p = c->p;
     const opwright_contraction *q = &p->q;
-    const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row;
+    const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, column = (c->first + first) * LANES;
+    const int64_t cells = min(count * LANES, q->columns - column);
+    const int64_t stored = !c->out.finish && q->sums == 0 && q->out_column == 1 ? cells / (WIDE * LANES) * (WIDE * LANES) : 0;
     int32_t *off = (int32_t *)(void *)own, *copy = off + p->rows, *sums = (int32_t *)(void *)(own + p->left_bytes);
+    at += row * q->out_row + column * q->out_column;
     memset(off, 0, (size_t)rows * sizeof *off);
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk);
+        const bool ends = chunk == p->chunks - 1;
         copy_left(c, left, chunk, row, rows, copy);
         if (p->right_zero != 0)
-            for (int64_t m = 0; m < rows; m++) {
-                int32_t sum = 0;
-                for (int64_t u = 0; u < units; u++)
-                    sum += unit_sum(copy[m * PITCH + u], !SHIFTED && q->left_signed);
-                off[m] -= p->right_zero * sum;
-            }
+            for (int64_t m = 0; m < rows; m++)
+                off[m] -= p->right_zero * left_sum(copy + m * PITCH, units, q->left_signed);
+        byte_tile o = {.units = units, .row = p->share * LANES, .begins = chunk == 0};
         for (int64_t v = 0; v < count; v += WIDE)
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
-                multiplied(q, height, copy + m * PITCH, packed + chunk * CHUNK * c->vectors + (first + v) * units, units,
-                           sums + (m * p->share + v) * LANES, p->share * LANES, chunk == 0);
+                const bool direct = ends && v * LANES < stored;
+                o.scalars = copy + m * PITCH;
+                o.panel = packed + chunk * CHUNK * c->vectors + (first + v) * units;
+                o.sums = o.to = sums + (m * p->share + v) * LANES, o.to_row = o.row;
+                if (direct)
+                    o.to = (int32_t *)(void *)c->out.out + at + m * q->out_row + v * LANES, o.to_row = q->out_row;
+                o.columns = ends && p->left_zero != 0 ? columns + (first + v) * LANES : zeros;
+                o.off = ends ? off + m : zeros;
+                multiplied(q, height, &o);
             }
     }
-    const int64_t column = (c->first + first) * LANES, cells = min(count * LANES, q->columns - column);
-    const bool corrected = p->left_zero != 0;
-    for (int64_t n = 0; n < cells; n += PIECE)
+    for (int64_t n = stored; n < cells; n += PIECE)
         for (int64_t m = 0; m < rows; m++)
-            put_row(q, &c->out, at + (row + m) * q->out_row + (column + n) * q->out_column, sums + m * p->share * LANES + n,
-                    corrected ? columns + first * LANES + n : zeros, off[m], min(PIECE, cells - n), worker);
+            put_row(q, &c->out, at + m * q->out_row + n * q->out_column, sums + m * p->share * LANES + n, min(PIECE, cells - n), worker);
 }
 
 static int64_t worker_bytes(const plan *p) { return p->left_bytes + p->sums_bytes + (p->alone ? p->right_bytes : 0); }
@@ -461,8 +369,11 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     const opwright_contraction *contraction = problem;
     plan p;
     plan_of(&p, contraction, workers);
-    return copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + OVER + runs_bytes(&p) +
-           (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
+    const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + OVER;
+    const few f = few_of(&p.q, p.left_zero, p.right_zero);
+    if (few_fits(&p.q))
+        return operands + max(1, workers) * few_worker_bytes(&f);
+    return operands + runs_bytes(&p) + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
 void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const void *given_right, void *out,
@@ -478,6 +389,12 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     int64_t *const runs = (int64_t *)(void *)((char *)o.rest + OVER);
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
+    if (few_fits(&p.q)) {
+        few f = few_of(&p.q, p.left_zero, p.right_zero);
+        f.left = left, f.right = right, f.out = (sink){out, 0, finish, context}, f.workers = (char *)runs;
+        opwright_run(team, few_task, &f, p.products * f.stretches);
+        return;
+    }
     if (p.q.term_axes > 0)
         find_runs(&p, runs);
     scratch = (char *)runs + runs_bytes(&p);

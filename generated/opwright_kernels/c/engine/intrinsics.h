@@ -23,6 +23,7 @@ OPWRIGHT_VECTOR(int, opwright_v8si, 32);
 OPWRIGHT_VECTOR(short, opwright_v32hi, 64);
 OPWRIGHT_VECTOR(short, opwright_v16hi, 32);
 OPWRIGHT_VECTOR(short, opwright_v8hi, 16);
+OPWRIGHT_VECTOR(char, opwright_v64qi, 64);
 OPWRIGHT_VECTOR(char, opwright_v16qi, 16);
 typedef opwright_v32hi __m512bh;
 typedef uint32_t __mmask32;
@@ -68,6 +69,16 @@ typedef uint16_t __mmask16;
 #define _mm256_madd_epi16(a, b) (__m256i)__builtin_ia32_pmaddwd256((opwright_v16hi)(a), (opwright_v16hi)(b))
 #define _mm512_dpbusd_epi32(sum, a, b)                                                                                 \
     (__m512i)__builtin_ia32_vpdpbusd_v16si((opwright_v16si)(sum), (opwright_v16si)(a), (opwright_v16si)(b))
+
+#define OPWRIGHT_MINGLED(name, kind, mask, a, b) (__m512i)name((kind)(a), (kind)(b), OPWRIGHT_UNREAD(kind), (mask)-1)
+#define _mm512_unpacklo_epi8(a, b) OPWRIGHT_MINGLED(__builtin_ia32_punpcklbw512_mask, opwright_v64qi, uint64_t, a, b)
+#define _mm512_unpackhi_epi8(a, b) OPWRIGHT_MINGLED(__builtin_ia32_punpckhbw512_mask, opwright_v64qi, uint64_t, a, b)
+#define _mm512_unpacklo_epi16(a, b) OPWRIGHT_MINGLED(__builtin_ia32_punpcklwd512_mask, opwright_v32hi, __mmask32, a, b)
+#define _mm512_unpackhi_epi16(a, b) OPWRIGHT_MINGLED(__builtin_ia32_punpckhwd512_mask, opwright_v32hi, __mmask32, a, b)
+#define _mm_unpacklo_epi8(a, b) (__m128i)__builtin_ia32_punpcklbw128((opwright_v16qi)(a), (opwright_v16qi)(b))
+#define _mm_unpackhi_epi8(a, b) (__m128i)__builtin_ia32_punpckhbw128((opwright_v16qi)(a), (opwright_v16qi)(b))
+#define _mm_unpacklo_epi16(a, b) (__m128i)__builtin_ia32_punpcklwd128((opwright_v8hi)(a), (opwright_v8hi)(b))
+#define _mm_unpackhi_epi16(a, b) (__m128i)__builtin_ia32_punpckhwd128((opwright_v8hi)(a), (opwright_v8hi)(b))
 
 // Halves and floats.
 #define _mm512_cvtepu8_epi32(v)                                                                                        \

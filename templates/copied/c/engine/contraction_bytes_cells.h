@@ -1,0 +1,147 @@
+// Units of bytes: a few terms that one instruction multiplies and adds. And how their sums are stored.
+
+#ifndef OPWRIGHT_CONTRACTION_BYTES_CELLS_H
+#define OPWRIGHT_CONTRACTION_BYTES_CELLS_H
+
+#include "contraction_cells.h"
+
+enum { PIECE = 256 }; // cells that are converted at a time
+
+// Whether operands are shifted to the signs of the instruction.
+#define SHIFTED (GROUP == 4 && !OPWRIGHT_AMX)
+
+// A term of a unit as it is multiplied.
+INLINE int32_t term_of(uint8_t byte, bool is_signed, bool left) {
+#if GROUP == 4
+    return SHIFTED && left == is_signed ? byte ^ 0x80 : byte;
+#else
+    (void)left;
+    return (uint16_t)(is_signed ? (int8_t)byte : (int16_t)byte);
+#endif
+}
+
+// A unit of at most `count` terms, `step` apart; the others are 0.
+INLINE int32_t unit_of(const uint8_t *from, int64_t step, int64_t count, bool is_signed, bool left) {
+    uint32_t unit = 0;
+    for (int64_t t = 0; t < min(GROUP, count); t++)
+        unit |= (uint32_t)term_of(from[t * step], is_signed, left) << (t * (32 / GROUP));
+    return (int32_t)unit;
+}
+
+// LANES units of terms that lie side by side.
+INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
+    ivec units;
+#if GROUP == 4
+    memcpy(&units, from, sizeof units);
+    if (SHIFTED && left == is_signed)
+        units ^= (int32_t)0x80808080;
+#else
+    (void)left;
+    int16_t terms[GROUP * LANES];
+    for (int i = 0; i < GROUP * LANES; i++)
+        terms[i] = is_signed ? (int8_t)from[i] : from[i];
+    memcpy(&units, terms, sizeof units);
+#endif
+    return units;
+}
+
+// The sum of a unit's terms.
+INLINE int32_t unit_sum(int32_t unit, bool is_signed) {
+    int32_t sum = 0;
+#if GROUP == 4
+    for (int t = 0; t < GROUP; t++) {
+        const uint8_t term = (uint8_t)((uint32_t)unit >> (8 * t));
+        sum += is_signed ? (int8_t)term : term;
+    }
+#else
+    (void)is_signed;
+    for (int t = 0; t < GROUP; t++)
+        sum += (int16_t)((uint32_t)unit >> (16 * t));
+#endif
+    return sum;
+}
+
+// A vector of columns of a unit, at `to`: the bytes of each of its terms lie side by side. Assembled lane by lane, packing
+// took most of the time of 32 x 4096 x 1024 (AMD Zen 4, gcc 12.2).
+INLINE void put_beside(const uint8_t *from, int64_t step, bool is_signed, ivec *to) {
+#if GROUP == 4
+    __m128i x[GROUP], parts[GROUP];
+    UNROLL for (int t = 0; t < GROUP; t++) memcpy(&x[t], from + t * step, sizeof x[t]);
+    if (SHIFTED && !is_signed)
+        UNROLL for (int t = 0; t < GROUP; t++) x[t] ^= (__m128i){0} + (long long)0x8080808080808080;
+    const __m128i a = _mm_unpacklo_epi8(x[0], x[1]), b = _mm_unpacklo_epi8(x[2], x[3]);
+    const __m128i c = _mm_unpackhi_epi8(x[0], x[1]), d = _mm_unpackhi_epi8(x[2], x[3]);
+    parts[0] = _mm_unpacklo_epi16(a, b), parts[1] = _mm_unpackhi_epi16(a, b);
+    parts[2] = _mm_unpacklo_epi16(c, d), parts[3] = _mm_unpackhi_epi16(c, d);
+    UNROLL for (int i = 0; i < 4; i++) memcpy((char *)to + i * 16, &parts[i], 16);
+#else
+    ivec units = {0};
+    UNROLL for (int t = 0; t < GROUP; t++) {
+        const ivec terms = bytes_load(from + t * step);
+        units |= ((is_signed ? terms << 24 >> 24 : terms) & 0xffff) << (16 * t);
+    }
+    *to = units;
+#endif
+}
+
+// The sums of the terms of a unit of LANES columns.
+INLINE ivec columns_sum(ivec units, bool is_signed) {
+#if OPWRIGHT_AMX
+    ivec sums;
+    for (int l = 0; l < LANES; l++)
+        sums[l] = unit_sum(units[l], is_signed);
+    return sums;
+#else
+    (void)is_signed;
+    return dotted((ivec){0}, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001), units);
+#endif
+}
+
+// The sum of a row's terms as they are multiplied.
+INLINE int32_t left_sum(const int32_t *from, int64_t units, bool is_signed) {
+    int32_t sum = 0;
+    int64_t u = 0;
+#if !OPWRIGHT_AMX
+    ivec sums = {0};
+    for (; u + LANES <= units; u += LANES) {
+        ivec x;
+        memcpy(&x, from + u, sizeof x);
+        sums = dotted(sums, x, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001));
+    }
+    for (int l = 0; l < LANES; l++)
+        sum += sums[l];
+#endif
+    for (; u < units; u++)
+        sum += unit_sum(from[u], !SHIFTED && is_signed);
+    return sum;
+}
+
+// Stores the sums of a row, converted to the type of out.
+static void put_row(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, int64_t count, int64_t worker) {
+    union { int32_t s32[PIECE]; float f32[PIECE]; int64_t s64[PIECE]; double f64[PIECE]; } to;
+    for (int64_t n = 0; n < count; n += PIECE, at += PIECE * q->out_column) {
+        const int64_t cells = min(PIECE, count - n);
+#define CONVERTED(name, type)                                                                                    \
+    for (int64_t i = 0; i < cells; i++)                                                                                \
+        to.name[i] = (type)sums[n + i];                                                                                       \
+    if (!s->finish && q->out_column == 1)                                                                              \
+        memcpy((type *)(void *)s->out + at, to.name, (size_t)cells * sizeof(type));                                    \
+    else if (!s->finish)                                                                                               \
+        for (int64_t i = 0; i < cells; i++)                                                                            \
+            ((type *)(void *)s->out)[at + i * q->out_column] = to.name[i];
+        switch (q->sums) {
+        case 0: CONVERTED(s32, int32_t) break;
+        case 1: CONVERTED(f32, float) break;
+        case 2: CONVERTED(s64, int64_t) break;
+        default: CONVERTED(f64, double) break;
+        }
+        const int64_t size = q->sums < 2 ? 4 : 8;
+        if (s->finish && q->out_column == 1)
+            s->finish(s->context, s->first + at, cells, &to, worker);
+        else if (s->finish)
+            for (int64_t i = 0; i < cells; i++)
+                s->finish(s->context, s->first + at + i * q->out_column, 1, (const char *)&to + i * size, worker);
+    }
+}
+
+#endif
