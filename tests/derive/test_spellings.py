@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from opwright.derive.phases import Staged, staged
 from opwright.load import load_texts
@@ -85,3 +86,24 @@ def test_lanes_go_along_a_letter_that_walks_sums_alone(tmp_path: Path) -> None:
     explanation = str(module.explain("attn_bshd", spec, spec, spec))
     assert "lanes along t: row:" in explanation
     assert "lanes along s" not in explanation
+
+
+OUTER = """op: Outer
+revision: 1
+summary: An outer product.
+dims: {rows: R, columns: C}
+inputs: [{name: x, dims: {R: R}}, {name: y, dims: {C: C}}]
+outputs: [{name: z, dims: {R: R, C: C}}]
+dtypes: [{x: f32, y: f32, z: f32, accumulate: f32}]
+semantics:
+  ranges: {r: R, c: C}
+  steps:
+    - z[r, c] += x[r] * y[c]
+"""
+
+
+def test_a_sum_of_one_term_is_assigned_and_never_minus_zero(tmp_path: Path) -> None:
+    assert [part.operator for phase in of(OUTER).phases for part in phase.parts] == ["set"]
+    _, module = package({"outer.yaml": OUTER}, tmp_path, "outer_package")
+    made = module.outer(np.float32([-1, 0, 2]), np.zeros(40, np.float32))
+    assert not np.signbit(made).any()

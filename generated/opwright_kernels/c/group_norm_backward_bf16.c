@@ -50,6 +50,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const diff_mean = call_->diff_mean;
     const opwright_bf16 *const diff_variance = call_->diff_variance;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
@@ -61,7 +62,6 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     float *const diff_spread = (float *)(void *)(call_->scratch_ + sizes_->diff_spread_at + part_ * sizes_->task_bytes_);
     float *const mean_sum = (float *)(void *)(call_->scratch_ + sizes_->mean_sum_at + part_ * sizes_->task_bytes_);
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at + part_ * sizes_->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
     const int64_t N = sizes_->N;
@@ -82,9 +82,12 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t diff_variance_G = sizes_->diff_variance_G;
     const int64_t diff_mean_N = sizes_->diff_mean_N;
     const int64_t diff_mean_G = sizes_->diff_mean_G;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    const int64_t block_ = src_X_step_ == 1 && diff_dst_X_step_ == 1 ? 1073741824 : 512;
+    const int64_t block_ = src_X_step_ == 1 && diff_dst_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = G;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
@@ -225,20 +228,16 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
         }
         for (int64_t n = 0; n < N; ++n) {
             diff_total[n] = (opwright_from_bf16(diff_mean[n * diff_mean_N + g * diff_mean_G]) - mean_sum[n] / sqrt_of_variance[n]) * (float)G / ((float)C * (float)X_cells_);
-            for (int64_t diff_src_C_ = 0; diff_src_C_ < C; ++diff_src_C_) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        diff_src_sum_[x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)] = 0.0f;
-                    }
-                }
-            }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (x_row_ * X_inner_ + x + (g * k_end_0_ + k) * X_cells_ + n * (C * X_cells_));
+                        opwright_bf16 diff_src_room_[512];
+                        opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + (g * k_end_0_ + k) * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                         const float same_0_ = opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]);
@@ -249,8 +248,9 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                         const float same_3_ = mean[n];
                         const float same_4_ = diff_total[n];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_sum__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[i_]) - same_3_) + same_4_;
+                            diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[i_]) - same_3_) + same_4_ + 0.0f);
                         }
+                        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                     }
                 }
             }
@@ -333,6 +333,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const opwright_bf16 *const gamma = call_->gamma;
     const opwright_bf16 *const diff_mean = call_->diff_mean;
     const opwright_bf16 *const diff_variance = call_->diff_variance;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
@@ -344,7 +345,6 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     float *const diff_spread = (float *)(void *)(call_->scratch_ + sizes_->diff_spread_at + part_ * sizes_->task_bytes_);
     float *const mean_sum = (float *)(void *)(call_->scratch_ + sizes_->mean_sum_at + part_ * sizes_->task_bytes_);
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at + part_ * sizes_->task_bytes_);
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
     const int64_t N = sizes_->N;
@@ -365,6 +365,9 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const int64_t diff_variance_G = sizes_->diff_variance_G;
     const int64_t diff_mean_N = sizes_->diff_mean_N;
     const int64_t diff_mean_G = sizes_->diff_mean_G;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 512);
@@ -1023,20 +1026,14 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     diff_total_row_[i_] = (opwright_from_bf16(diff_mean_row_[i_]) - mean_sum_row_[i_] / sqrt_of_variance_row_[i_]) * same_0_ / same_1_;
                 }
             }
-            for (int64_t diff_src_C_ = 0; diff_src_C_ < C; ++diff_src_C_) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        diff_src_sum_[x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)] = 0.0f;
-                    }
-                }
-            }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         for (int64_t g = begin_; g < end_; ++g) {
-                            diff_src_sum_[x_row_ * X_inner_ + x + (g * k_end_0_ + k) * X_cells_ + n * (C * X_cells_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_]) * opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]) / sqrt_of_variance[g - begin_ + n * block_] + 2.0f * diff_spread[g - begin_ + n * block_] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean[g - begin_ + n * block_]) + diff_total[g - begin_ + n * block_];
+                            diff_src[n * diff_src_N + (g * k_end_0_ + k) * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_] = opwright_to_bf16(opwright_from_bf16(diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_]) * opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]) / sqrt_of_variance[g - begin_ + n * block_] + 2.0f * diff_spread[g - begin_ + n * block_] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean[g - begin_ + n * block_]) + diff_total[g - begin_ + n * block_] + 0.0f);
                         }
                     }
                 }
@@ -1080,134 +1077,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     }
 }
 
-static void group_norm_backward_bf16_1_x(void *context_, int64_t part_)
-{
-    const group_norm_backward_bf16_call_ *const call_ = context_;
-    const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
-    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(X_inner_, N * X_rows_ * C, parts_, diff_src_X_step_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
-    const int64_t total_ = N * X_rows_ * C * blocks_;
-    const int64_t first_task_ = opwright_share(total_, part_, parts_);
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t diff_src_C_ = rest_1_ % C;
-        const int64_t rest_2_ = rest_1_ / C;
-        int64_t x_row_ = rest_2_ % X_rows_;
-        int64_t n = rest_2_ / X_rows_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t x = at_ * block_;
-            const int64_t n_ = opwright_min(block_, X_inner_ - x);
-            opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);
-            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_));
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
-            }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
-            at_ += 1;
-            if (at_ == blocks_) {
-                at_ = 0;
-                diff_src_C_ += 1;
-                if (diff_src_C_ == C) {
-                    diff_src_C_ = 0;
-                    x_row_ += 1;
-                    if (x_row_ == X_rows_) {
-                        x_row_ = 0;
-                        n += 1;
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void group_norm_backward_bf16_1_diff_src_C_(void *context_, int64_t part_)
-{
-    const group_norm_backward_bf16_call_ *const call_ = context_;
-    const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
-    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, diff_src_C == 1 && X_cells_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
-    const int64_t first_task_ = opwright_share(total_, part_, parts_);
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t x = rest_1_ % X_inner_;
-        const int64_t rest_2_ = rest_1_ / X_inner_;
-        int64_t x_row_ = rest_2_ % X_rows_;
-        int64_t n = rest_2_ / X_rows_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_src_C_ = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - diff_src_C_);
-            opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (n * diff_src_N + diff_src_C_ * diff_src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
-            float diff_src_sum__room_[512];
-            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (x_row_ * X_inner_ + x + diff_src_C_ * X_cells_ + n * (C * X_cells_)), X_cells_, n_, diff_src_sum__room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
-            }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
-            at_ += 1;
-            if (at_ == blocks_) {
-                at_ = 0;
-                x += 1;
-                if (x == X_inner_) {
-                    x = 0;
-                    x_row_ += 1;
-                    if (x_row_ == X_rows_) {
-                        x_row_ = 0;
-                        n += 1;
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t part_)
+static void group_norm_backward_bf16_1_diff_gamma_C_(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
@@ -1245,7 +1115,7 @@ static void group_norm_backward_bf16_2_diff_gamma_C_(void *context_, int64_t par
     }
 }
 
-static void group_norm_backward_bf16_3_diff_beta_C_(void *context_, int64_t part_)
+static void group_norm_backward_bf16_2_diff_beta_C_(void *context_, int64_t part_)
 {
     const group_norm_backward_bf16_call_ *const call_ = context_;
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
@@ -1300,13 +1170,9 @@ void OPWRIGHT_STEPS(group_norm_backward_bf16)(
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
     if (first_ <= 1 && 1 < last_) {
-        void (*const phases_[])(void *, int64_t) = {group_norm_backward_bf16_1_x, group_norm_backward_bf16_1_diff_src_C_};
-        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
+        opwright_phase(team_, group_norm_backward_bf16_1_diff_gamma_C_, &call_);
     }
     if (first_ <= 2 && 2 < last_) {
-        opwright_phase(team_, group_norm_backward_bf16_2_diff_gamma_C_, &call_);
-    }
-    if (first_ <= 3 && 3 < last_) {
-        opwright_phase(team_, group_norm_backward_bf16_3_diff_beta_C_, &call_);
+        opwright_phase(team_, group_norm_backward_bf16_2_diff_beta_C_, &call_);
     }
 }

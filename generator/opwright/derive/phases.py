@@ -25,7 +25,7 @@ from .joining import merged
 from .lanes import lane_letters
 from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program
-from .respelling import respelled
+from .respelling import assigned, respelled
 from .scans import scanned
 from .sharing import shared
 from .zero_points import separated
@@ -158,7 +158,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = paired(scanned(respelled(_accumulating(separated(op), [tensor.name for tensor in op.outputs]))))
+    found = paired(scanned(respelled(_accumulating(assigned(separated(op), plain), [t.name for t in op.outputs]))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])

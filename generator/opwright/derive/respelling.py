@@ -1,19 +1,19 @@
-"""Two spellings of one walk made one, so that what follows sees the same letters.
+"""Two spellings of one meaning made one, so that what follows sees the same letters and operators.
 
-In: a program. Out: the program in which a step that walks an axis by one letter `c`, and reads at `floor(c / W)`, walks
-it by `g * W + w` if another step does; and in which a sum of products that reads a factor at `K - 1 - k` counts `k`
-from the other end, if that makes it a contraction.
+In: a program. Out: the program in which a sum that has one term for each cell assigns it; in which a step that walks an
+axis by one letter `c`, and reads at `floor(c / W)`, walks it by `g * W + w` if another step does; and in which a sum of
+products that reads a factor at `K - 1 - k` counts `k` from the other end, if that makes it a contraction.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from .contraction import contraction
-from .program import Part, Program
+from .program import Formula, Part, Program
 from .slopes import minus, slope, without
 
 
@@ -23,6 +23,23 @@ def respelled(found: Program) -> Program:
     grouped = dataclasses.replace(found, parts=tuple(_grouped(found, part, pairs) for part in found.parts))
     parts = tuple(_turned(grouped, part) for part in grouped.parts)
     return dataclasses.replace(found, parts=parts) if parts != found.parts else found
+
+
+def assigned(found: Program, plain: Callable[[Program, Part], bool]) -> Program:
+    """The program in which sums of one term, as in an outer product, are assigned: `plain` steps, 0 added to -0."""
+
+    def set_once(formula: Formula) -> Formula:
+        value = Binary("+", formula.value, Number(0))
+        return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
+
+    def of(part: Part) -> Part:
+        writers = [other for other in found.parts if other.target.tensor == part.target.tensor]
+        once = set(part.letters) <= expr.names(part.target) and len(writers) == 1 and plain(found, part)
+        if part.operator != "sum" or not once:
+            return part
+        return dataclasses.replace(part, formulas=tuple(map(set_once, part.formulas)))
+
+    return dataclasses.replace(found, parts=tuple(map(of, found.parts)))
 
 
 def _pairs(found: Program) -> Iterator[tuple[Expr, str, str, Expr]]:

@@ -46,13 +46,12 @@ typedef struct opwright_group_norm_backward_sizes {
     int64_t diff_spread_at;
     int64_t mean_sum_at;
     int64_t diff_total_at;
-    int64_t diff_src_sum__at;
     int64_t diff_gamma_sum__at;
     int64_t diff_beta_sum__at;
     int64_t diff_beta_absent_;
     int64_t diff_gamma_absent_;
     int64_t task_bytes_;
-    int64_t lanes_[4];
+    int64_t lanes_[3];
 } opwright_group_norm_backward_sizes;
 
 typedef void opwright_group_norm_backward_f32_kernel(
