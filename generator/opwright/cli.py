@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .commands import SUMMARIES
+from .console import printable
 from .errors import Failed, UsageError, count
 from .language.source import SpecInvalid
 
@@ -72,7 +73,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         print(f"{count(len(invalid.problems), 'problem')} in the specs; nothing was written", file=sys.stderr)
         return INVALID
     except UsageError as error:
-        print(f"opwright {options.command}: {error}", file=sys.stderr)
+        print(printable(f"opwright {options.command}: {error}"), file=sys.stderr)
         return USAGE
     except Failed as error:
         print(error, file=sys.stderr)
@@ -80,7 +81,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     except OSError as error:  # a file vanished, a full disk; `main` handles a closed output pipe
         if isinstance(error, BrokenPipeError):
             raise
-        print(f"opwright {options.command}: {error}", file=sys.stderr)
+        print(printable(f"opwright {options.command}: {error}"), file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return FAILED

@@ -22,9 +22,14 @@ def console() -> Console:
     return _Console(highlight=False)
 
 
+def printable(text: str) -> str:
+    """Text with control characters, which may steer a terminal, as escapes; lines and tabs stay."""
+    return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
+
+
 def say(out: Console, text: str = "") -> None:
     """Print a line verbatim: no markup, no wrapping."""
-    out.print(text, markup=False, soft_wrap=True)
+    out.print(printable(text), markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def table(out: Console, title: str, columns: Sequence[str], rows: Sequence[Seque
     """Print rows, if any, under column headers; columns of numbers are right-aligned."""
     if not rows:
         return
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(columns))]
     if not out.is_terminal:
         _plain(out, columns, cells, numeric)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from opwright.language.onnx_nodes import Term, terms
+from opwright.language.onnx_nodes import Given, Term, output_of, terms
 from support.specs import OTHERS, problems_of
 
 ARGUMENTS = "arguments: {src: X, kernel: kernel_shape, strides: 'strides or 1 per X.shape[2:]'}"
@@ -20,6 +20,9 @@ ENTRIES = {
     "{node: MaxPool, " + ARGUMENTS + "}, {node: MaxPool, " + ARGUMENTS + "}": ["onnx-duplicate"],
     "{node: MaxPool, " + ARGUMENTS + "}, {node: MaxPool, since: 8, " + ARGUMENTS + "}": [],
     "{node: MaxPool, when: {'X.shape[0]': '1'}, " + ARGUMENTS + "}": [],
+    "{node: MaxPool, when: {'X.shape[0]': 'none or > 1 or X.shape[1]'}, " + ARGUMENTS + "}": [],
+    "{node: MaxPool, when: {'X.shape[0]': '> X'}, " + ARGUMENTS + "}": ["name"],
+    "{node: MaxPool, " + ARGUMENTS + ", gives: [dst * alpha + C * beta]}": [],
     "{node: MaxPool, when: {'X.rows': '1'}, " + ARGUMENTS + "}": ["name"],
     "{node: MaxPool, arguments: {src: 'X)', kernel: k}}": ["name"],
     "{node: MaxPool, arguments: {src: X, kernel: 'k[1:2:3]'}}": ["name"],
@@ -42,5 +45,13 @@ def test_an_operand_is_a_list_of_alternatives() -> None:
     )
     assert terms("perm or X.axes[::-1]")[1] == Term(None, "X", "axes", (None, None, -1))
     assert terms("min or -inf")[1] == Term(float("-inf"))
-    assert terms("slope like X")[0] == Term(None, "slope", "like", (), Term(None, "X"))
+    assert terms("slope like X")[0] == Term(None, "slope", relation="like", other=Term(None, "X"))
+    assert terms("sizes / X.shape")[0] == Term(None, "sizes", relation="/", other=Term(None, "X", "shape"))
     assert terms("data_0[1]") == (Term(None, "data_0", "", (1,)),)
+
+
+def test_what_is_given_is_an_output_or_a_formula_of_one() -> None:
+    assert output_of("dst") == Given("dst")
+    assert output_of("dst * alpha + C * beta") == Given("dst", "alpha", "C", "beta")
+    assert output_of("dst + C") == Given("dst", added="C")
+    assert output_of("rsqrt(variance + epsilon)") == Given("variance", rooted="epsilon")

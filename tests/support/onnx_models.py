@@ -19,7 +19,7 @@ UNARY = (
     "Abs Elu Exp Gelu HardSigmoid HardSwish LeakyRelu Log LogSoftmax Mish Reciprocal Relu Round Sigmoid Softmax "
     "Softplus Sqrt Tanh"
 ).split()
-BINARY = ("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum", "GreaterOrEqual")
+BINARY = ("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum", "GreaterOrEqual", "LessOrEqual")
 SEVERAL = ("Max", "Min", "Sum")
 REDUCE = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 
@@ -178,9 +178,11 @@ def product(random: Rng) -> Drawn:
         return model_of(helper.make_node("MatMul", ["a", "b"], ["y"]), inputs, 13), inputs
     flips = [int(random.integers(0, 2)) for _ in range(2)]
     inputs = [real(random, *((k, m) if flips[0] else (m, k))), real(random, *((n, k) if flips[1] else (k, n)))]
-    if random.random() < 0.6:
-        inputs.append(real(random, *([1] if random.random() < 0.4 else []), n))
-    attributes = {"transA": flips[0], "transB": flips[1]}
+    if random.random() < 0.7:
+        shapes = ([n], [1, n], [], [1], [m, 1], [m, n])
+        inputs.append(real(random, *shapes[int(random.integers(0, len(shapes)))]))
+    attributes: dict[str, Any] = {"transA": flips[0], "transB": flips[1]}
+    attributes |= {name: float(random.uniform(-2, 2)) for name in ("alpha", "beta") if random.random() < 0.4}
     return model_of(helper.make_node("Gemm", ["a", "b", "c"][: len(inputs)], ["y"], **attributes), inputs, 13), inputs
 
 
@@ -212,7 +214,7 @@ def norm(random: Rng) -> Drawn:
 
 
 def moved(random: Rng) -> Drawn:
-    kind = str(random.choice(["Transpose", "Reshape", "Concat", "Where", "Clip", "Resize", "PRelu", "Pow", "Cast"]))
+    kind = str(random.choice(["Transpose", "Reshape", "Concat", "Where", "Clip", "PRelu", "Pow", "Cast"]))
     x = real(random, *random.integers(1, 5, 4))
     inputs, attributes, constants = [x], {}, 0
     if kind == "Transpose" and random.random() < 0.7:
@@ -226,18 +228,6 @@ def moved(random: Rng) -> Drawn:
         inputs = [x > 0, x, real(random, *x.shape)]
     if kind == "Clip":
         inputs, constants = [x, np.array(-0.5, np.float32), np.array(0.5, np.float32)], 2
-    if kind == "Resize":
-        attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        scales = random.integers(1, 6, 2).astype(np.float32)
-        if random.random() < 0.6:
-            attributes = {
-                "mode": "linear",
-                "coordinate_transformation_mode": str(random.choice(["half_pixel", "align_corners"])),
-            }
-            scales = random.integers(1, 9, 2).astype(np.float32) / np.array(x.shape[2:], np.float32)
-            scales = np.where(scales * np.array(x.shape[2:], np.float64) % 1 < 0.5, scales, np.float32(2))
-        node = helper.make_node(kind, ["x", "", "scales"], ["y"], **attributes)
-        return model_of(node, [x, np.array([1, 1, *scales], np.float32)], 18, 1), [x]
     if kind == "PRelu":
         inputs = [x, real(random, x.shape[1], 1, 1) if random.random() < 0.7 else real(random, x.shape[3])]
     if kind == "Pow":
@@ -248,8 +238,46 @@ def moved(random: Rng) -> Drawn:
     return model_of(node, inputs, 18, constants), inputs[: len(inputs) - constants]
 
 
+RESIZED = (  # what Interpolate says: a mode, the places of cells, how halves are rounded, whether scales are whole
+    ("linear", "half_pixel", "", False),
+    ("linear", "half_pixel_symmetric", "", False),
+    ("linear", "pytorch_half_pixel", "", False),
+    ("linear", "align_corners", "", False),
+    ("nearest", "half_pixel", "round_prefer_ceil", False),
+    ("nearest", "align_corners", "round_prefer_ceil", False),
+    ("nearest", "half_pixel", "round_prefer_floor", True),
+    ("nearest", "pytorch_half_pixel", "round_prefer_floor", True),
+    ("nearest", "asymmetric", "floor", True),
+)
+
+
+def resized(random: Rng) -> Drawn:
+    mode, places, rounding, whole = RESIZED[int(random.integers(0, len(RESIZED)))]
+    rank = int(random.integers(1, 4))
+    x = real(random, *random.integers(1, 3, 2), *random.integers(2, 6, rank))
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": places}
+    if rounding:
+        attributes["nearest_mode"] = rounding
+    extents = np.array(x.shape[2:]) * random.integers(1, 4, rank) if whole else random.integers(2, 9, rank)
+    by_scales = random.random() < 0.5 and (places != "pytorch_half_pixel" or bool(np.all(extents > x.shape[2:])))
+    if by_scales and not whole:  # a scale that f32 rounds down gives a cell less
+        extents = np.array(x.shape[2:]) * random.integers(2, 4, rank)
+    given = np.array(extents / x.shape[2:], np.float32) if by_scales else np.array(extents, np.int64)
+    if (
+        random.random() < 0.3
+        and (whole or places == "half_pixel")
+        and rounding != "round_prefer_ceil"
+        and places[0] in "hp"
+    ):
+        attributes["axes"] = list(range(2, x.ndim))
+    else:
+        given = np.concatenate([np.array([1, 1], np.float32) if by_scales else np.array(x.shape[:2]), given])
+    names = ["x", "", "scales"] if by_scales else ["x", "", "", "sizes"]
+    return model_of(helper.make_node("Resize", names, ["y"], **attributes), [x, given], 19, 1), [x]
+
+
 KINDS: tuple[Callable[[Rng], Drawn], ...] = (
-    unary, binary, reduce, convolution, transposed, pool, product, norm, moved,
+    unary, binary, reduce, convolution, transposed, pool, product, norm, moved, resized,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ a ModelError before anything runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -25,6 +25,7 @@ from ._nodes import NAMES, Call, table
 
 Values = dict[str, Any]
 GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+MAX_NODES = 10**6  # of a model whose functions are written out
 
 
 class ModelError(ValueError):
@@ -211,11 +212,38 @@ def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
             raise ModelError(
                 f"opset {one.version} is newer than {newest}, the newest that onnx {onnx.__version__} knows"
             )
+    functions = {(one.domain, one.name): one for one in model.functions}
+    try:
+        count = _count(model.graph.node, functions, {})
+    except RecursionError:
+        raise ModelError("its functions or bodies are nested too deeply") from None
+    if count > MAX_NODES:
+        raise ModelError(f"its functions call each other so often that it has more than {MAX_NODES:,} nodes")
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
         raise ModelError(_line(error)) from None
     return model
+
+
+def _count(nodes: Iterable[onnx.NodeProto], functions: Mapping[Any, Any], known: dict[Any, int]) -> int:
+    """How many nodes there are once functions are written out; a function within itself counts as one node."""
+    total = 0
+    for node in nodes:
+        key = (node.domain, node.op_type)
+        if key in functions and key not in known:
+            known[key] = 1
+            known[key] = _count(functions[key].node, functions, known)
+        total += known.get(key, 1)
+        total += sum(_count(graph.node, functions, known) for graph in _graphs(node))
+    return total
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The bodies that a node has."""
+    for one in node.attribute:
+        if one.type in GRAPHS:
+            yield from [one.g] if one.type == GRAPHS[0] else one.graphs
 
 
 def _constants(graph: onnx.GraphProto) -> Values:
@@ -237,13 +265,12 @@ def _array(tensor: onnx.TensorProto) -> np.ndarray[Any, Any]:
 
 def _outer(node: onnx.NodeProto) -> Iterator[str]:
     """The names that the bodies of a node read of the graph around it."""
-    for attribute in node.attribute:
-        for graph in [attribute.g] if attribute.type == GRAPHS[0] else attribute.graphs:
-            made = {one.name for one in (*graph.input, *graph.initializer)}
-            made |= {name for inner in graph.node for name in inner.output}
-            read = {name for inner in graph.node for name in (*inner.input, *_outer(inner))}
-            read |= {one.name for one in graph.output}
-            yield from sorted(read - made - {""})
+    for graph in _graphs(node):
+        made = {one.name for one in (*graph.input, *graph.initializer)}
+        made |= {name for inner in graph.node for name in inner.output}
+        read = {name for inner in graph.node for name in (*inner.input, *_outer(inner))}
+        read |= {one.name for one in graph.output}
+        yield from sorted(read - made - {""})
 
 
 def _fits(info: onnx.ValueInfoProto, value: Any, symbols: dict[str, tuple[int, str]]) -> None:
@@ -289,5 +316,5 @@ def _described(name: str, value: Any) -> onnx.ValueInfoProto:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:400]
+    """What an error says, in one line."""
+    return " ".join(str(error).split())[:400] or type(error).__name__

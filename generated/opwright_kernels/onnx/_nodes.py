@@ -13,38 +13,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import onnx
 
 PACKAGE: Any = importlib.import_module(__name__.split(".onnx.")[0])
-Term = tuple["float | None", str, str, "list[Any]", "Term | None"]
+Term = tuple["float | None", str, str, "list[Any]", str, "Term | None"]
 NAMES = {"ai.onnx": "", "": ""}  # ONNX's own domain, in its two spellings
 
 
 class UnfitError(Exception):
-    """Why an entry does not stand for a node."""
+    """Why an entry does not stand for a node, and how many of its conditions hold."""
+
+    def __init__(self, why: str, held: int = 0) -> None:
+        super().__init__(why)
+        self.held = held
 
 
 @dataclass(frozen=True)
 class Entry:
     """One entry of a spec.
 
-    A term is a number, a name, a part of its value, an index or slice of that, and a factor. What is given is an output
-    as it is, or, with an attribute, the reciprocal of the root of their sum.
+    A term is a number, a name, a part of its value, an index or slice of that, and its relation to another term. What
+    is given is an output, the names of a factor and of what is added with a factor of its own, or the attribute in the
+    sum of which it is the reciprocal root.
     """
 
     function: str
     node: str
     since: int
     until: int | None
-    when: list[tuple[Term, Any]]
+    when: list[tuple[Term, list[Any]]]
     inputs: list[tuple[str, str, list[Term]]]
     attributes: list[tuple[str, str, list[Term]]]
     words: Mapping[str, Any]
     ignores: list[str]
-    gives: list[tuple[int, str]]
+    gives: list[tuple[int, str, str, str, str]]
     folds: bool
     inferred_shape: bool
 
@@ -52,9 +57,15 @@ class Entry:
     def terms(self) -> list[Term]:
         operands = [*self.inputs, *self.attributes]
         found: list[Term] = [term for _, _, alternatives in operands for term in alternatives]
-        for first, second in self.when:
-            found += [first, cast(Term, second)] if isinstance(second, list) else [first]
-        return found + [term[4] for term in found if term[4]]
+        for first, wanted in self.when:
+            found += [first, *(one for one in wanted if isinstance(one, list))]
+        return found + [term[5] for term in found if term[5]]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """What the entry uses of a node."""
+        given = {name for _, *names, _ in self.gives for name in names}
+        return {term[1] for term in self.terms} | given | set(self.ignores)
 
 
 @cache
@@ -93,29 +104,32 @@ class Call:
 
     def outputs(self, values: Sequence[Any], threads: int | None = None) -> tuple[list[Any], str, str]:
         """The outputs, and the function that gave them; or none, and why: the rule that refused the call."""
-        unfit, refused = "", ""
+        unfit, refused = UnfitError("", -1), ""
         for entry in self.entries:
             try:
                 return self.computed(entry, values, threads), entry.function, ""
             except UnfitError as reason:
-                unfit = unfit or str(reason)
+                unfit = max(unfit, reason, key=lambda one: one.held)
             except PACKAGE.SpecError as refusal:
+                if refusal.rule == "memory":
+                    raise MemoryError from None
                 refused = refused or f"{entry.function} refuses it by its rule {refusal.rule}"
-        return [], "", refused or unfit or "no operation stands for it"
+        return [], "", refused or str(unfit) or "no operation stands for it"
 
     def computed(self, entry: Entry, values: Sequence[Any], threads: int | None) -> list[Any]:
         if len(self.node.output) > len(entry.gives) and any(list(self.node.output)[len(entry.gives) :]):
             raise UnfitError(f"{entry.function} gives {len(entry.gives)} of the outputs that are asked for")
         given = self.given(values)
+        if entry.folds and len(values) == 1:
+            return [np.copy(values[0])]
         if entry.folds and len(values) > 2:
             return self.computed(entry, [*self.computed(entry, values[:2], threads), *values[2:]], threads)
-        self.complete(entry, given)
-        for term, wanted in entry.when:
+        for held, (term, wanted) in enumerate(entry.when):
             value = value_of(term, given)
-            text = spelled(value)
-            other = wanted if isinstance(wanted, str) else spelled(value_of(wanted, given))
-            if not (_integers(value) if other == "integers" else text == other):
-                raise UnfitError(f"{_named(term)} is {text[:40]}, not {other[:40]}")
+            others = [one if isinstance(one, str) else spelled(value_of(one, given)) for one in wanted]
+            if not any(_is(value, other) for other in others):
+                raise UnfitError(f"{_named(term)} is {spelled(value)[:40]}, not {' or '.join(others)[:60]}", held)
+        self.complete(entry, given)
         inputs = [_converted(name, kind, _first(terms, kind, given)) for name, kind, terms in entry.inputs]
         attributes = dict(entry.words)
         for name, kind, terms in entry.attributes:
@@ -126,8 +140,11 @@ class Call:
         found = _function(entry.function)(**named, **attributes, threads=threads)
         found = found if isinstance(found, tuple) else (found,)
         outputs = []
-        for at, added in entry.gives[: len(self.node.output)]:
-            outputs.append(1 / np.sqrt(found[at] + np.float32(attributes[added])) if added else found[at])
+        for at, *names, rooted in entry.gives[: len(self.node.output)]:
+            if rooted:
+                outputs.append(1 / np.sqrt(found[at] + np.float32(attributes[rooted])))
+            else:
+                outputs.append(_scaled(found[at], *(given.get(name) for name in names)))
         return self.shaped(outputs, values) if entry.inferred_shape else outputs
 
     def shaped(self, outputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -165,17 +182,18 @@ class Call:
 
     def complete(self, entry: Entry, given: Mapping[str, Any]) -> None:
         """Refuse a node that says more than the entry takes: an attribute of its own, or one more input."""
-        used = {term[1] for term in entry.terms} | set(entry.ignores)
         for name, value in self.stated.items():
-            if name not in used and (name not in self.defaults or self.defaults[name] != value):
-                raise UnfitError(f"{entry.function} does not take {name}")
+            if name not in entry.names and (name not in self.defaults or self.defaults[name] != value):
+                raise UnfitError(f"{entry.function} does not take {name}", len(entry.when))
         for name, several in self.inputs:
-            if name in given and name not in used and not (several and not given[name]):
-                raise UnfitError(f"{entry.function} does not take {name}")
+            if name in given and name not in entry.names and not (several and not given[name]):
+                raise UnfitError(f"{entry.function} does not take {name}", len(entry.when))
             if several:
                 taken = [term[3] for term in entry.terms if term[1] == name and term[2] == ""]
                 if [] not in taken and len(given[name]) != len(taken):
-                    raise UnfitError(f"{entry.function} takes {len(taken)} of {name}, not {len(given[name])}")
+                    raise UnfitError(
+                        f"{entry.function} takes {len(taken)} of {name}, not {len(given[name])}", len(entry.when)
+                    )
 
 
 @cache
@@ -200,7 +218,7 @@ def spelled(value: Any) -> str:
 
 def value_of(term: Term, given: Mapping[str, Any]) -> Any:
     """The value of a term; None where the node does not give it."""
-    number, name, part, cut, factor = term
+    number, name, part, cut, relation, more = term
     if not name:
         return number
     value = given.get(name)
@@ -208,22 +226,35 @@ def value_of(term: Term, given: Mapping[str, Any]) -> Any:
         return None
     if part == "dtype":
         return value.dtype.name
-    if part == "like":
-        return _aligned(value, value_of(cast(Term, factor), given))
     if part:
         value = list(range(value.ndim)) if part == "axes" else list(value.shape)
     if cut:
         value = _cut(value, cut)
-    if factor:
-        return _product(value, value_of(factor, given))
+    if more:
+        other = value_of(more, given)
+        return _aligned(value, other) if relation == "like" else _cellwise(value, relation, other)
     return value if number is None else [number] * len(value)
 
 
-def _product(value: Any, other: Any) -> Any:
-    """Cell by cell; None where the cells do not match."""
+def _cellwise(value: Any, relation: str, other: Any) -> Any:
+    """A product or quotient, cell by cell; None where the cells do not match."""
     if value is None or other is None or np.shape(value) != np.shape(other):
         return None
-    return np.multiply(value, other, dtype=np.float64)
+    if relation == "*":
+        return np.multiply(value, other, dtype=np.float64)
+    return np.divide(value, other, dtype=np.float64) if np.all(other) else None
+
+
+def _scaled(value: Any, factor: Any, added: Any, weight: Any) -> Any:
+    """`value * factor + added * weight`, rounded once; of these what there is. UnfitError where that is stretched."""
+    if added is None and factor in (None, 1):
+        return value
+    wide = value.astype(np.float32) * np.float32(1 if factor is None else factor)
+    if added is not None:
+        wide = wide + added.astype(np.float32) * np.float32(1 if weight is None else weight)
+    if wide.shape != value.shape:
+        raise UnfitError("what is added has more cells than the result")
+    return wide.astype(value.dtype)
 
 
 def _aligned(value: Any, other: Any) -> Any:
@@ -237,9 +268,18 @@ def _integers(value: Any) -> bool:
     return value is not None and bool(np.all(np.mod(value, 1) <= np.abs(value) * 2.0**-23))
 
 
+def _is(value: Any, wanted: str) -> bool:
+    """Whether a value is what a condition says: a text, `integers`, or `> 1` of all cells."""
+    if wanted == "integers":
+        return _integers(value)
+    if wanted.startswith("> "):
+        return value is not None and bool(np.all(np.greater(value, int(wanted[2:]))))
+    return spelled(value) == wanted
+
+
 def _named(term: Term) -> str:
     name = ".".join(filter(None, term[1:3]))
-    return f"{name} * {_named(term[4])}" if term[4] else name
+    return f"{name} {term[4]} {_named(term[5])}" if term[5] else name
 
 
 def _cut(value: Any, cut: Sequence[Any]) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,14 +83,33 @@ def run(
 ) -> RanModel:
     """Run a model, twice, so that times are those of kernels which are there; `console` shows progress."""
     integration = _integration(package)
-    with _refused(integration, path), refusals(package):
+    with _refused(integration, path), refusals(package), _memory():
         model = integration.load(path, threads=threads)
         arrays, origins = _arrays(model, inputs)
         with bar(console, "running", transient=True) as moved:
             model.run(arrays, progress=lambda done, total, ran: moved(ran.op_type, done, total))
         outputs = dict(zip(model.outputs, model.run(arrays), strict=True))
-    checked = tuple(_checked(model.model, arrays, outputs, path)) if check else ()
+        checked = tuple(_checked(model.model, arrays, outputs, path)) if check else ()
     return RanModel(origins, model.report.nodes, outputs, checked)
+
+
+@contextmanager
+def _memory() -> Iterator[None]:
+    """A stranger's model gets no more memory than there is: it fails, and the machine does not."""
+    try:
+        words = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        most = used + int(words["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):  # no Linux
+        yield
+        return
+    before, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [most, *(one for one in (before, hard) if one != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, hard))
 
 
 def _integration(package: Any) -> Any:

@@ -25,12 +25,12 @@ def _entry(op: Op, entry: Onnx) -> Iterator[Problem]:
     outputs = [tensor.name for tensor in op.outputs]
     numbers = [attribute.name or "" for attribute in op.attributes if attribute.type == "f32"]
     for given in entry.gives:
-        name, added = output_of(given)
-        yield from unknown(name, outputs, place(given, entry.at), "onnx-output", "output")
-        if added:
-            yield from unknown(added, numbers, place(given, entry.at), "onnx-output", "attribute of type f32")
-            if added not in entry.arguments:
-                message = f"{given}: the entry for {entry.node} does not say where {added} comes from"
+        said = output_of(given)
+        yield from unknown(said.output, outputs, place(given, entry.at), "onnx-output", "output")
+        if said.rooted:
+            yield from unknown(said.rooted, numbers, place(given, entry.at), "onnx-output", "attribute of type f32")
+            if said.rooted not in entry.arguments:
+                message = f"{given}: the entry for {entry.node} does not say where {said.rooted} comes from"
                 yield Problem(place(given, entry.at), "onnx-output", message)
     if entry.until is not None and entry.until < entry.since:
         yield Problem(entry.at, "onnx-opset", f"it holds until opset {entry.until}, which is before {entry.since}")

@@ -1,7 +1,7 @@
 """The nodes of ONNX that the operations of a package compute, as data for its module `onnx`.
 
 In: operations. Out: entries of plain values, in the order of the specs. A term of an operand is its number, name, part,
-cut and factor; what is given is the index of an output, and the attribute under its root (language/onnx_nodes.py).
+cut, relation and other term; what is given begins with the index of an output (language/onnx_nodes.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..language.model import Onnx, Op
-from ..language.onnx_nodes import output_of, terms
+from ..language.onnx_nodes import Given, output_of, terms
 
 
 def onnx_table(ops: Iterable[Op]) -> list[dict[str, Any]]:
@@ -34,16 +34,22 @@ def _entry(op: Op, entry: Onnx) -> dict[str, Any]:
         "attributes": [[name, kinds[name], _terms(o)] for name, o in entry.arguments.items() if name not in inputs],
         "words": {name: {"true": True, "false": False}.get(word, word) for name, word in entry.words.items()},
         "ignores": list(entry.ignores),
-        "gives": [[outputs.index(name), added] for name, added in map(output_of, entry.gives)] or [[0, ""]],
+        "gives": [_given(output_of(given), outputs) for given in entry.gives or outputs[:1]],
         "folds": entry.folds,
         "inferred_shape": entry.inferred_shape,
     }
 
 
+def _given(given: Given, outputs: list[str]) -> list[Any]:
+    output, *more = dataclasses.astuple(given)
+    return [outputs.index(output), *more]
+
+
 def _condition(given: str, wanted: str) -> list[Any]:
-    """What is compared, and its value: a text, or another term where it is a place in the node."""
-    placed = any(mark in wanted for mark in ("[", ".shape", ".axes"))
-    return [_terms(given)[0], _terms(wanted)[0] if placed else wanted]
+    """What is compared, and the values that it may have: a text, or another term where it is a place in the node."""
+    texts = wanted.split(" or ")
+    placed = [any(mark in text for mark in ("[", ".shape", ".axes")) for text in texts]
+    return [_terms(given)[0], [_terms(text)[0] if place else text for text, place in zip(texts, placed)]]
 
 
 def _terms(operand: str) -> list[list[Any]]:

@@ -16,7 +16,7 @@ NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _BOUND = r"(-?[0-9]+|half)?"
 _GIVEN = rf"{NAME}(\.(shape|axes|dtype))?(\[{_BOUND}(:{_BOUND}(:-1)?)?\])?"
 _NUMBER = r"-?([0-9]+(\.[0-9]+)?(e-?[0-9]+)?|inf)"
-_PRODUCT = rf"{_GIVEN}( \* {_GIVEN})?"
+_PRODUCT = rf"{_GIVEN}( [*/] {_GIVEN})?"
 _ALIGNED = rf"{NAME} like {NAME}"
 _TERM = rf"({_NUMBER}( per {_GIVEN})?|{_PRODUCT}|{_ALIGNED})"
 OPERAND = Word(
@@ -24,14 +24,19 @@ OPERAND = Word(
     "what a node gives, such as `pads[:half]`, `axes or data.axes`, `slope like X`, `strides or 1 per X.shape[2:]`",
 )
 GIVES = Word(
-    rf"{IDENTIFIER.pattern}|rsqrt\({IDENTIFIER.pattern} \+ {IDENTIFIER.pattern}\)",
-    "an output, or `rsqrt(variance + epsilon)` of an output and an attribute",
+    rf"{IDENTIFIER.pattern}( \* {NAME})?( \+ {NAME}( \* {NAME})?)?"
+    rf"|rsqrt\({IDENTIFIER.pattern} \+ {IDENTIFIER.pattern}\)",
+    "an output, perhaps as in `dst * alpha + C * beta` of what the node gives, or `rsqrt(variance + epsilon)` of an "
+    "output and an attribute",
 )
 ONNX_NAME = Word(NAME, "an input or attribute of a node")
 GIVEN = Word(_PRODUCT, "what a node gives, such as `auto_pad`, `scales[0]` or `scales[2:] * X.shape[2:]`")
+_WANTED = rf"([A-Za-z0-9_.-]+|> [0-9]+|{_GIVEN})"
 WANTED = Word(
-    rf"([A-Za-z0-9_.-]+|{_GIVEN})", "a plain value, `integers`, or what else the node gives, such as `X.shape[0]`"
+    rf"{_WANTED}( or {_WANTED})*",
+    "a plain value, `integers`, `> 1`, what else the node gives, such as `X.shape[0]`, or several of these with `or`",
 )
+RELATIONS = ("*", "/", "like")
 _PARTS = re.compile(rf"(?P<name>{NAME})(\.(?P<part>shape|axes|dtype))?(?P<cut>\[.*\])?")
 
 
@@ -52,12 +57,14 @@ class Onnx(Node):
     ignores: tuple[str, ...] = key(ListOf(ONNX_NAME), "attributes of the node that change no result", default=())
     gives: tuple[str, ...] = key(
         ListOf(GIVES),
-        "the outputs, in the node's order, such as `mean` or `rsqrt(variance + epsilon)`; by default the first",
+        "the outputs, in the node's order, such as `mean`, `dst * alpha + C * beta` or `rsqrt(variance + epsilon)`; by "
+        "default the first",
         default=(),
     )
     folds: bool = key(
         Flag(),
-        "whether a node of more inputs is computed of the first two, then of the result and the next, and so on",
+        "whether a node of more inputs is computed of the first two, then of the result and the next, and so on; one "
+        "input is the result",
         default=False,
     )
     inferred_shape: bool = key(
@@ -73,21 +80,43 @@ class Onnx(Node):
 class Term:
     """One of the alternatives of an operand: a number, a value of the node, or a number for each cell of a value.
 
-    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that; `factor`
-    is another term by which it is multiplied, cell by cell, or, where `part` is `like`, whose number of axes it gets.
+    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that; `other` is
+    another term, by which it is multiplied or divided, cell by cell, or whose number of axes it gets: `relation` is
+    `*`, `/` or `like`.
     """
 
     number: float | None
     name: str = ""
     part: str = ""
     cut: tuple[int | str | None, ...] = ()
-    factor: Term | None = None
+    relation: str = ""
+    other: Term | None = None
 
 
-def output_of(given: str) -> tuple[str, str]:
-    """The output that an entry of `gives` names, and the attribute that is added under its root, or ''."""
-    name, _, added = given.removeprefix("rsqrt(").removesuffix(")").partition(" + ")
-    return name, added
+@dataclass(frozen=True)
+class Given:
+    """An output of the operation, and what becomes of it.
+
+    It is multiplied by the value `factor` of the node, and `added` is added, multiplied by `weight`; or it is the
+    reciprocal of the root of its sum with the attribute `rooted` of the operation.
+    """
+
+    output: str
+    factor: str = ""
+    added: str = ""
+    weight: str = ""
+    rooted: str = ""
+
+
+def output_of(given: str) -> Given:
+    """What an entry of `gives` says."""
+    if given.startswith("rsqrt("):
+        output, _, rooted = given.removeprefix("rsqrt(").removesuffix(")").partition(" + ")
+        return Given(output, rooted=rooted)
+    scaled, _, more = given.partition(" + ")
+    output, _, factor = scaled.partition(" * ")
+    added, _, weight = more.partition(" * ")
+    return Given(output, factor, added, weight)
 
 
 def terms(operand: str) -> tuple[Term, ...]:
@@ -100,12 +129,12 @@ def _term(text: str) -> Term:
     value = float(number) if number else None
     if not given:
         return Term(value)
-    aligned, _, model = given.partition(" like ")
-    if model:
-        return Term(None, aligned, "like", (), Term(None, model))
-    first, _, factor = given.partition(" * ")
+    first, relation, other = next(
+        (given.partition(f" {one} ") for one in RELATIONS if f" {one} " in given), (given, "", "")
+    )
     found = _PARTS.fullmatch(first)
     assert found is not None
     bounds = (found["cut"] or "")[1:-1].split(":") if found["cut"] else []
     cut = tuple(None if not bound else bound if bound == "half" else int(bound) for bound in bounds)
-    return Term(value, found["name"], found["part"] or "", cut, _term(factor) if factor else None)
+    more = _term(other) if relation else None
+    return Term(value, found["name"], found["part"] or "", cut, relation.strip(), more)
