@@ -58,11 +58,11 @@ def row(turns: int, name: str, alone: Callable[[], object], both: Callable[[], o
         print(f"| {name} | {1e3 * one:.1f} ms | {1e3 * two:.1f} ms | {more * one / (2 * two):.0%} |", flush=True)
 
 
-def image(samples: int, rows: int, columns: int = EXTENT) -> torch.Tensor:
+def image(samples: int, rows: int, columns: int) -> torch.Tensor:
     return torch.randn(samples, CHANNELS, rows, columns)
 
 
-def main(turns: int = TURNS) -> None:
+def main(turns: int = TURNS, extent: int = EXTENT) -> None:
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     ok.set_num_threads(1)
@@ -94,9 +94,10 @@ def main(turns: int = TURNS) -> None:
     if not dist.get_rank():
         print("| split | one process | two processes | efficiency |\n|---|---|---|---|")
     row_of = functools.partial(row, turns)
-    row_of("training, 4 samples in all", trained(net, image(4, EXTENT)), trained(parallel, image(2, EXTENT)), 1)
-    row_of("training, 4 samples each", trained(net, image(4, EXTENT)), trained(parallel, image(4, EXTENT)), 2)
-    for rows, columns in ((256, EXTENT), (512, 4 * EXTENT)):
+    four, two = image(4, extent, extent), image(2, extent, extent)
+    row_of("training, 4 samples in all", trained(net, four), trained(parallel, two), 1)
+    row_of("training, 4 samples each", trained(net, four), trained(parallel, four), 2)
+    for rows, columns in ((2 * extent, extent), (4 * extent, 4 * extent)):
         one = inferred(image(1, rows, columns))
         shape = f"forward, {rows} x {columns}"
         row_of(f"{shape} in all", one, rows_of(image(1, rows // 2, columns)), 1)

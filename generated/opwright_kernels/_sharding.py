@@ -34,6 +34,7 @@ class Window:
     extra: str = ""
     zero: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = False  # both sides of a part have the padding of the whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +278,14 @@ class Geometry:
             last += 1
         return first, max(first + 1, min(last, self.small))
 
+    def kept(self, start: int, stop: int) -> tuple[Range, Range]:
+        """The cells of a part that is padded as the whole is, so that some windows are right, and all its windows."""
+        first = max(0, min(start - -(-self.pad // self.stride), (self.big - 1) // self.stride))
+        begin = first * self.stride
+        end = min(self.big, max(begin + 1, self.under(start, stop)[1]))
+        count = (end - begin + 2 * self.pad - self.reach) // self.stride + 1
+        return (first, first + count), (begin, end)
+
 
 def geometry(facts: Facts, window: Window, axis: int) -> Geometry:
     """The windows of a call along one of its axes."""
@@ -316,6 +325,8 @@ def _windows(
             wanted = cut[option]
             windows = found.over(*wanted) if split.size == window.big else found.windows(*wanted)
             cells = _clipped(found, windows, split.size == window.big)
+            if window.kept:
+                windows, cells = found.kept(*wanted)
             _sides(facts, option, wanted, {"small": windows, "big": cells}, made)
         first, last = found.under(*windows)
         padding[window.begin][axis] = max(0, cells[0] - first)

@@ -10,6 +10,7 @@ import re
 import signal
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from opwright_kernels import _sharding
 from support.calls import Rng
 from support.generated import FULL, rng
 from support.package import package
+from support.split_calls import splits, windowed
 from support.step_calls import StepCaller
 
 pytest.importorskip("dask.array", reason="dask is not installed: pip install 'opwright[dask]'")
@@ -100,12 +102,12 @@ def chunked(random: Rng, function: str, inputs: list[Any], attributes: dict[str,
     return array, made
 
 
-def uneven(random: Rng, array: Any) -> Any:
-    return da.from_array(array, chunks=tuple(cuts(random, extent) for extent in array.shape))
+def uneven(random: Rng, array: Any, most: int = 2) -> Any:
+    return da.from_array(array, chunks=tuple(cuts(random, extent, most) for extent in array.shape))
 
 
-def cuts(random: Rng, extent: int) -> tuple[int, ...]:
-    bounds = sorted({0, extent, *map(int, random.integers(0, extent + 1, 2))})
+def cuts(random: Rng, extent: int, most: int) -> tuple[int, ...]:
+    bounds = sorted({0, extent, *map(int, random.integers(0, extent + 1, most))})
     return tuple(b - a for a, b in itertools.pairwise(bounds)) or (0,)
 
 
@@ -147,6 +149,27 @@ def test_chunks_of_any_sizes_give_what_one_call_gives():
                 assert (one.shape, one.dtype) == (other.shape, other.dtype)
                 np.testing.assert_array_equal(found, other, f"{function} of chunks {array.chunks}")
     assert len(split) == 14, split
+
+
+def test_windows_over_chunks_of_any_sizes_give_what_one_call_gives():
+    """Halos are larger than chunks, chunks have one cell, strides fall between chunks, padding is beyond the ends."""
+    random, folder, tried = rng("windows in chunks"), Path("spec/onednn_graph").resolve(), Counter[str]()
+    dask.config.set(scheduler="synchronous")
+    for op in load(folder, folder.parents[1]).ops:
+        if not any(split.window for split in splits(op)):
+            continue
+        for inputs, attributes in itertools.islice(windowed(op, random), 20 if FULL else 4):
+            given = []
+            for info, own in zip(ok._OPERATIONS[op.function].inputs, inputs, strict=True):
+                many = own is not None and not info.states_shape
+                given.append(uneven(random, own, int(random.integers(1, 12))) if many else own)
+            arrays, made = rechunked(op.function, given, attributes)
+            tried[op.function] += any(array.npartitions > 1 for array in arrays if isinstance(array, da.Array))
+            np.testing.assert_array_equal(
+                made.compute(), getattr(ok, op.function)(*inputs, **attributes), f"{op.op} {attributes}"
+            )
+    assert len(tried) >= 9, tried
+    assert min(tried.values()) > 1, tried
 
 
 def test_a_shape_is_known_without_a_kernel_and_the_graph_grows_as_the_chunks_do(monkeypatch: pytest.MonkeyPatch):
@@ -224,7 +247,7 @@ def test_workers_convolve_what_none_of_them_can_hold_and_what_one_that_dies_held
         made = od.convolution(volume, weights, **attributes)
         parts = made.map_blocks(summed, chunks=(1,) * 5, dtype="f8", meta=np.empty((0,) * 5)).persist()
         client.cluster.scale(4)
-        client.wait_for_workers(3, timeout=60)
+        client.wait_for_workers(3, timeout=180)
         victim = max(_held(client, parts).items(), key=lambda found: found[1])[0]
         os.kill(client.run(os.getpid)[victim], signal.SIGKILL)
         assert float(parts.sum().compute()) == float(np.prod([3 * extent - 2 for extent in VOLUME], dtype=object))
@@ -233,7 +256,7 @@ def test_workers_convolve_what_none_of_them_can_hold_and_what_one_that_dies_held
         assert "convolution" in tasks
 
         random = rng("workers")
-        for function, inputs, attributes in list(calls(random))[::4]:
+        for function, inputs, attributes in list(calls(random))[::4]:  # on four workers, one of which is new
             array, lazy = chunked(random, function, inputs, attributes)
             assert array.npartitions > 1
             wanted = getattr(ok, function)(*inputs, **attributes)
@@ -243,7 +266,7 @@ def test_workers_convolve_what_none_of_them_can_hold_and_what_one_that_dies_held
 
 def _held(client: Any, array: Any) -> dict[str, int]:
     """How many finished chunks each worker holds, once one of them holds two."""
-    for _ in range(3000):
+    for _ in range(9000):  # minutes, on a machine with other work
         keys = set(map(str, dask.core.flatten(array.__dask_keys__())))
         held = {worker: len(keys & set(map(str, own))) for worker, own in client.has_what().items()}
         if max(held.values(), default=0) > 1:

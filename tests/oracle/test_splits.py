@@ -14,14 +14,13 @@ from opwright.load import load_texts, load_with_gradients
 from opwright.oracle import sample
 from opwright.oracle.step_sample import samples
 from opwright.oracle.validate import validate
-from opwright.oracle.validate_steps import validate_steps
 from opwright_kernels import _sharding
 from support.calls import Rng
 from support.generated import FULL, rng
 from support.random_specs import draw, texts_of
 from support.random_steps import steps
 from support.specs import FOLDER
-from support.split_calls import facts, in_parts, results, splits
+from support.split_calls import facts, in_parts, results, splits, windowed
 
 OPS = load_with_gradients(FOLDER, FOLDER.parents[1]).ops
 
@@ -100,49 +99,6 @@ def test_parts_of_random_operations_make_the_whole() -> None:
     assert whole["whole"]
 
 
-def windowed(op: Op, random: Rng) -> Iterator[tuple[Any, Any]]:
-    """Calls with one spatial axis of many cells, strides, dilations and paddings of all sizes, the largest too."""
-    for _ in range(400):
-        number = {name: int(random.integers(low, high)) for name, low, high in NUMBERS}
-        attributes: dict[str, Any] = {}
-        for attribute in op.attributes:
-            name = attribute.name or ""
-            if name in number:
-                attributes[name] = [number[name]]
-            elif attribute.type == "bool":
-                attributes[name] = bool(random.integers(2))
-            elif attribute.values and random.random() < 0.5:
-                attributes[name] = attribute.values[int(random.integers(len(attribute.values)))].value
-        attributes["data_format"] = "NCX"
-        if "weights_format" in {a.name for a in op.attributes}:
-            attributes["weights_format"] = next(
-                w for w in ("OIX", "IOX") if w in {v.value for v in op.attribute("weights_format").values or ()}
-            )
-        shapes = {"C": 2, "O": 2, "I": 2, "N": 1}
-        inputs = []
-        for tensor in op.inputs:
-            if tensor.shape_of or tensor.optional:
-                inputs.append(None)
-                continue
-            dims = {
-                axis: shapes.get(axis, 0)
-                for axis in (("N", "C", "X") if "N" in (tensor.dims or {}) else ("O", "I", "X"))
-            }
-            spatial = number["kernel"] if "N" not in tensor.dims else int(random.integers(1, 15))
-            inputs.append(random.integers(-3, 4, [extent or spatial for extent in dims.values()]).astype(np.float32))
-        for attribute in op.attributes:
-            if attribute.shape_of:
-                stated = [1, 2, int(random.integers(1, 15))] if "N" in op.output.dims else [2, 2, number["kernel"]]
-                attributes[attribute.name or ""] = stated
-        judge = validate_steps if op.stepped else validate
-        if judge(op, inputs, attributes).accepted:
-            yield inputs, attributes
-
-
-NUMBERS = (("strides", 1, 4), ("pads_begin", 0, 5), ("pads_end", 0, 5), ("dilations", 1, 3), ("kernel", 1, 4))
-NUMBERS += (("output_padding", 0, 2),)
-
-
 def test_windows_are_cut_anywhere_whatever_their_strides_and_padding() -> None:
     random, kinds, tried = rng("windows"), Counter[str](), Counter[str]()
     for op in OPS:
@@ -155,3 +111,30 @@ def test_windows_are_cut_anywhere_whatever_their_strides_and_padding() -> None:
     assert len(tried) == 10, tried
     assert min(tried.values()) > 2, tried
     assert {"halo cells", "partial sum"} <= kinds.keys()
+
+
+def test_windows_whose_padding_is_one_number_are_cut_anywhere() -> None:
+    lists = [f"  - {{name: pads_{side}, symbol: {symbol}, " for side, symbol in (("begin", "PB"), ("end", "PE"))]
+    text = (FOLDER.parents[1] / "tests" / "data" / "average_pool.yaml").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith(lists[1])]
+    text = "\n".join(
+        '  - {name: pad, symbol: P, type: s64, default: "0", min: 0, summary: Padding on both sides.}'
+        if line.startswith(lists[0])
+        else line.replace("PB + PE", "2 * P").replace("- PB", "- P")
+        for line in kept
+    )
+    (op,) = load_texts({"average_pool.yaml": text}).ops
+    (halo,) = (split for split in splits(op) if split.kind == "halo")
+    assert halo.window is not None
+    assert halo.window.kept
+    random, kinds = rng("one number"), Counter[str]()
+    for _ in range(400 if FULL else 60):
+        rank = int(random.integers(1, 3))
+        shape = [int(extent) for extent in random.integers(1, 12, rank)]
+        attributes = {"kernel": random.integers(1, 5, rank).tolist(), "strides": random.integers(1, 5, rank).tolist()}
+        attributes |= {"pad": int(random.integers(0, 6)), "data_format": "NCX"}
+        inputs = [random.integers(-3, 4, (1, 2, *shape)).astype(np.float32)]
+        if validate(op, inputs, attributes).accepted:
+            check(op, inputs, attributes, random, kinds)
+    assert kinds["halo cells"] > 40
+    assert kinds["halo+halo cells"]

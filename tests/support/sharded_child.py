@@ -11,14 +11,19 @@ import runpy
 import socket
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import numpy as np
 import opwright_kernels as ok
 import torch
 import torch.distributed as dist
+from opwright.load import load
 from opwright_kernels.torch import distributed
+from support import sharded_random
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -249,8 +254,23 @@ def trained(mesh: Any) -> None:
 
 def started(path: str) -> None:
     """A program of the project, as torchrun starts it."""
-    sys.argv = [path, "1"]
+    sys.argv = [path, "1", "16"]
     runpy.run_path(str(Path(__file__).parents[2] / path), run_name="__main__")
+
+
+def by_random(mesh: Any) -> None:
+    """Random calls of some operations, on a mesh of one dimension and, of four processes, of two."""
+    meshes = [mesh] if mesh.size() < 4 else [mesh, init_device_mesh("cpu", (2, 2))]
+    random, kinds = np.random.default_rng(int(os.environ.get("SHARDED_SEED", 0))), Counter[str]()
+    folder = Path(__file__).parents[2] / "spec" / "onednn_graph"
+    known = list(load(folder, folder.parents[1]).ops)
+    share = int(os.environ.get("SHARDED_SHARE", 6))
+    chosen = [known[int(at)] for at in random.choice(len(known), len(known) // share, replace=False)]
+    if share > 1:
+        chosen += [op for op in known if op.function in ("convolution", "max_pool", "mat_mul", "group_norm")]
+    for op in chosen:
+        sharded_random.check(op, random, 6 if share == 1 else 2, meshes, kinds)
+    assert {"wild", "gradient", "cells", "halo", "partial", "groups"} <= kinds.keys(), kinds
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
@@ -258,6 +278,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "parts": by_parts,
     "joins": by_joins,
     "gradients": by_gradients,
+    "random": by_random,
     "trained": trained,
 }
 

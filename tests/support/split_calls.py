@@ -5,7 +5,7 @@ In: an operation, arrays and attributes. Out: what a call means, as the runtime 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -21,6 +21,9 @@ from opwright.oracle.validate_steps import validate_steps
 from opwright_kernels import _sharding
 from opwright_kernels._sharding import Facts, Range, SplitOption
 
+# Of calls with windows, by attribute: from, and below.
+NUMBERS = (("strides", 1, 4), ("pads_begin", 0, 5), ("pads_end", 0, 5), ("dilations", 1, 3), ("kernel", 1, 4))
+NUMBERS += (("output_padding", 0, 2),)
 JOIN = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -118,3 +121,42 @@ def _join(outputs: dict[str, Any], name: str, join: str | None, used: Any, part:
     combine = JOIN.get("sum" if join == "mean" else join)
     cells[at] = value if combine is None or not count[at].any() else combine(cells[at], value)
     count[at] += 1
+
+
+def windowed(op: Op, random: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+    """Calls with one spatial axis of many cells, strides, dilations and paddings of all sizes, the largest too."""
+    for _ in range(400):
+        number = {name: int(random.integers(low, high)) for name, low, high in NUMBERS}
+        attributes: dict[str, Any] = {}
+        for attribute in op.attributes:
+            name = attribute.name or ""
+            if name in number:
+                attributes[name] = [number[name]]
+            elif attribute.type == "bool":
+                attributes[name] = bool(random.integers(2))
+            elif attribute.values and random.random() < 0.5:
+                attributes[name] = attribute.values[int(random.integers(len(attribute.values)))].value
+        attributes["data_format"] = "NCX"
+        if "weights_format" in {a.name for a in op.attributes}:
+            attributes["weights_format"] = next(
+                w for w in ("OIX", "IOX") if w in {v.value for v in op.attribute("weights_format").values or ()}
+            )
+        shapes = {"C": 2, "O": 2, "I": 2, "N": 1}
+        inputs = []
+        for tensor in op.inputs:
+            if tensor.shape_of or tensor.optional:
+                inputs.append(None)
+                continue
+            dims = {
+                axis: shapes.get(axis, 0)
+                for axis in (("N", "C", "X") if "N" in (tensor.dims or {}) else ("O", "I", "X"))
+            }
+            spatial = number["kernel"] if "N" not in tensor.dims else int(random.integers(1, 15))
+            inputs.append(random.integers(-3, 4, [extent or spatial for extent in dims.values()]).astype(np.float32))
+        for attribute in op.attributes:
+            if attribute.shape_of:
+                stated = [1, 2, int(random.integers(1, 15))] if "N" in op.output.dims else [2, 2, number["kernel"]]
+                attributes[attribute.name or ""] = stated
+        judge = validate_steps if op.stepped else validate
+        if judge(op, inputs, attributes).accepted:
+            yield inputs, attributes

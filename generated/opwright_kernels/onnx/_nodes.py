@@ -58,7 +58,8 @@ class Entry:
         operands = [*self.inputs, *self.attributes]
         found: list[Term] = [term for _, _, alternatives in operands for term in alternatives]
         for first, wanted in self.when:
-            found += [first, *(one for one in wanted if isinstance(one, list))]
+            others: list[Any] = [one for one in wanted if isinstance(one, list)]
+            found += [first, *others]
         return found + [term[5] for term in found if term[5]]
 
     @cached_property

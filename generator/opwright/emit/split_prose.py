@@ -60,6 +60,7 @@ def _changes(split: Split) -> list[str]:
         halo = f"({window.taps} - 1) * {window.dilation} + 1 - {window.stride}"
         found.append(f"neighbours share {halo} cells of {window.big}, if that is more than 0")
         found += [f"{' and '.join(own)} are those of the cut"] if own else []
+        found += [f"a part has more cells, and the windows that see {window.pad} at a cut are dropped"] * window.kept
         found += [f"{', '.join(window.zero)} is 0"] if window.zero else []
         found += [f"{name} is {word}" for name, word in window.words.items()]
     return found

@@ -96,7 +96,7 @@ class Sharded:
                 within = found[1][at]
         each = 1 if option.split.window else _sharding.extent(self.facts, tensor, spot) // option.total
         shards = _shards((within[1] - within[0]) * each, self.mesh.size(dim))
-        if any(start % each or stop % each for start, stop in shards):
+        if not each or any(start % each or stop % each for start, stop in shards):
             got = f"{(within[1] - within[0]) * each} cells along axis {spot} for {len(shards)} processes"
             raise Refusal(f"{tensor}-placement", tensor, got, f"shards of multiples of {each} cells")
         return [(within[0] + start // each, within[0] + stop // each) for start, stop in shards]

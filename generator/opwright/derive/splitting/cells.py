@@ -216,16 +216,19 @@ class _Cells:
                 raise Forbidden(f"{statement.text} computes a place from its extent")
 
     def loose(self, tree: Expr) -> frozenset[str]:
-        """The names of a value outside of indices, but for ratios that parts share."""
+        """The names of a value outside of indices, but for ratios that parts share, such as `C / G`."""
         if isinstance(tree, Name):
             return frozenset({tree.id})
-        if isinstance(tree, Read) or (isinstance(tree, Binary) and tree.op == "/" and self.ratio(tree)):
+        if isinstance(tree, Read):
             return frozenset()
-        return frozenset[str]().union(*map(self.loose, expr.children(tree)))
+        inner = self.unshared(tree) if isinstance(tree, Binary) and tree.op in ("*", "/") else expr.children(tree)
+        return frozenset[str]().union(*map(self.loose, inner))
 
-    def ratio(self, tree: Binary) -> bool:
-        both = extent_of(tree.left) in self.extents and extent_of(tree.right) in self.extents
-        return both and len(self.extents) > 1
+    def unshared(self, tree: Expr) -> list[Expr]:
+        """The factors of a product, without the extents that are cut if as many multiply as divide it."""
+        found = [(factor, power, extent_of(factor) in self.extents) for factor, power in _powers(tree, 1)]
+        shared = len(self.extents) > 1 and not sum(power for _, power, own in found if own)
+        return [factor for factor, _, own in found if not (own and shared)]
 
     def join_of(self, statement: Statement, state: _State, loose: frozenset[str]) -> str:
         """How an array is joined that is made of such arrays. Raises Forbidden where parts do not give the whole."""
@@ -292,6 +295,15 @@ def _stretched(tree: Expr, size: str) -> Iterator[str]:
             own = one.left if isinstance(one, Binary) else None
             if isinstance(own, Name) and (one, other) == (Binary("==", own, Name(size)), Binary("==", own, Number(1))):
                 yield own.id
+
+
+def _powers(tree: Expr, power: int) -> Iterator[tuple[Expr, int]]:
+    """The factors of a product or quotient, each with 1 or -1."""
+    if isinstance(tree, Binary) and tree.op in ("*", "/"):
+        yield from _powers(tree.left, power)
+        yield from _powers(tree.right, power if tree.op == "*" else -power)
+    else:
+        yield tree, power
 
 
 def _factors(tree: Expr) -> Iterator[str]:

@@ -20,7 +20,8 @@ class Window:
 
     A name is that of a value of the call; a number stands for itself. `begin`, `end` and `extra` are the attributes
     that state the padding of a part and the cells that no window reaches, `zero` those that are 0 on a part, and
-    `words` the words with which all of them hold.
+    `words` the words with which all of them hold. If it is `kept`, one number states the padding of both sides, on a
+    part too: the windows that see it at a cut are dropped.
     """
 
     small: str
@@ -34,6 +35,7 @@ class Window:
     extra: str = ""
     zero: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = False
 
 
 @dataclass(frozen=True)

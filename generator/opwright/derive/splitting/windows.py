@@ -8,7 +8,7 @@ that windows outside of the part would add to are computed in part only, and dro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -104,7 +104,8 @@ class _Windows:
         for dim in self.op.dims.values():
             if dim.symbol in (self.small, self.big) and (dim.min or 0) > 1:
                 raise Forbidden(f"{dim.symbol} is at least {dim.min}")
-        begin, words = self.stated(self.pad) if self.pad else ("", {})
+        self.kept = any(symbol_of(a) == self.pad and a.type == "s64" for a in self.op.attributes)
+        begin, words = self.stated(self.pad) if self.pad and not self.kept else ("", {})
         others = self.others(begin, words)
         self.changed = self.dependent({begin, *others} - {""}, words) | {self.small, self.big}
         sliding = {_word(self.index.found.coefficient(letter)) for letter in self.index.found.letters} | {self.taps}
@@ -122,6 +123,8 @@ class _Windows:
         shares = set(joins.values()) - {"cells", "same"}
         if len(sides) == 2 or ("big" in sides and shares):
             raise Forbidden("its outputs lie on both sides of the windows")
+        if self.kept and ("big" in sides or shares):
+            raise Forbidden(f"{self.pad} pads both sides of a part")
         size = self.big if "big" in sides else self.small
         window = self.legal(begin, others, words, size)
         return WindowCut(window, {name: found for name, found in axes.items() if found}, joins, size)
@@ -135,9 +138,9 @@ class _Windows:
                 zero = tuple(other for other in others if other not in (end, extra))
                 names = (self.small, self.big, self.taps, step[self.index.small], step[self.index.tap], self.pad)
                 fields = (*names, begin, end, extra, zero)
-                found = _illegal(self.op, (*fields, tuple(words.items())), self.changed, size)
+                found = _illegal(self.op, (*fields, tuple(words.items()), self.kept), self.changed, size)
                 if not found:
-                    return Window(*fields, words)
+                    return Window(*fields, words, self.kept)
                 reason = reason or found
         raise Forbidden(reason)
 
@@ -268,9 +271,9 @@ def _list_of(op: Op, tree: Expr) -> Attribute | None:
 @memoised
 def _illegal(op: Op, fields: tuple[Any, ...], changed: frozenset[str], size: str) -> str:
     """Why shapes of parts are not legal with a window of these fields; '' if they are. Many forms share a window."""
-    *names, words = fields
+    *names, words, kept = fields
     try:
-        _Shapes(op, Window(*(*names, dict(words))), changed, size).check()
+        _Shapes(op, replace(Window(*(*names, dict(words))), kept=kept), changed, size).check()
     except Forbidden as reason:
         return str(reason)
     return ""
@@ -317,6 +320,9 @@ class _Shapes:
     def calls(self) -> Iterator[dict[str, Any]]:
         """Parts of calls: so many windows, and the cells under them, with padding or without."""
         w, span = self.window, range(1, MAX_SIZE + 1)
+        if w.kept:
+            yield from self.padded()
+            return
         names = {n: span if not n.isdigit() else (int(n),) for n in (w.stride, w.dilation, w.taps)}
         attributes = {a.name: symbol_of(a) for a in self.op.attributes}
         for values in product(*names.values()):
@@ -332,6 +338,19 @@ class _Shapes:
                     facts |= {attributes[name]: (0,) for name in w.zero}
                     if big > 0:
                         yield {**facts, w.small: (count,), w.big: (big,)}
+
+    def padded(self) -> Iterator[dict[str, Any]]:
+        """Parts of any size, padded by one number on both sides: as many windows as fit."""
+        w = self.window
+        names = (w.stride, w.dilation, w.taps, w.pad, w.big)
+        spans = [range(name != w.pad, MAX_SIZE + 1) if not name.isdigit() else (int(name),) for name in names]
+        whole = {symbol_of(a) for a in self.op.attributes if a.type == "s64"}
+        for values in product(*spans):
+            stride, dilation, taps, pad, big = values
+            count = (big + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
+            if count > 0:
+                facts = {n: v if n in whole else (v,) for n, v in zip(names, values) if not n.isdigit()}
+                yield {**facts, w.small: (count,)}
 
     def value(self, symbol: str, facts: Mapping[str, Any], word: str = "") -> Any:
         """A named value of a part; KeyError where something else is needed for it."""
