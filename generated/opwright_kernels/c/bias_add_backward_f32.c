@@ -39,10 +39,7 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_;
         float diff_bias_sum_ = 0.0f;
-        float sums_0_[32];
-        for (int64_t j_ = 0; j_ < 32; ++j_) {
-            sums_0_[j_] = 0.0f;
-        }
+        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -50,19 +47,11 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += diff_dst_row_[i_ + j_];
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += diff_dst_row_[whole_ + j_];
-                    }
+                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
                 }
             }
         }
-        diff_bias_sum_ += opwright_sum_of_f32(sums_0_);
+        diff_bias_sum_ += opwright_sum_of(sums_0_);
         call_->diff_bias[c * diff_bias_C] = diff_bias_sum_;
     }
 }

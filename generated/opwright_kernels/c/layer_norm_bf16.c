@@ -92,28 +92,17 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
-                }
+                opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                     const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
-                            }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
-                        }
+                        sums_0_ = opwright_sum_row_bf16(sums_0_, src_row_, n_);
                     }
                 }
-                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+                total_of_[t_] += opwright_sum_of(sums_0_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 mean_sum__of_[t_] = total_of_[t_] / (float)C_cells_;

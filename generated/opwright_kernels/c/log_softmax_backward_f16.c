@@ -293,25 +293,14 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
-                }
+                opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]);
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]);
-                    }
+                    sums_0_ = opwright_sum_row_f16(sums_0_, diff_dst_row_, n_);
                 }
-                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+                total_of_[t_] += opwright_sum_of(sums_0_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c = 0; c < C; c += block_) {

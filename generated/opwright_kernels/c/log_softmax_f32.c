@@ -441,25 +441,14 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = -INFINITY;
-                }
+                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[i_ + j_]);
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], src_row_[whole_ + j_]);
-                    }
+                    sums_0_ = opwright_max_row_f32(sums_0_, src_row_, n_);
                 }
-                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of_f32(sums_0_));
+                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 float sums_1_[32];

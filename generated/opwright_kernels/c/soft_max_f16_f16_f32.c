@@ -466,25 +466,14 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = -INFINITY;
-                }
+                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_f16(src_row_[i_ + j_]));
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] = opwright_max_so_far_f32(sums_0_[j_], opwright_from_f16(src_row_[whole_ + j_]));
-                    }
+                    sums_0_ = opwright_max_row_f16(sums_0_, src_row_, n_);
                 }
-                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of_f32(sums_0_));
+                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (mode_word_ == 0) {
@@ -509,24 +498,13 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_1_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] = 0.0f;
-                }
+                opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += shared_0__row_[i_ + j_];
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += shared_0__row_[whole_ + j_];
-                    }
+                    sums_1_ = opwright_sum_row_f32(sums_1_, shared_0__row_, n_);
                 }
-                total_of_[t_] += opwright_sum_of_f32(sums_1_);
+                total_of_[t_] += opwright_sum_of(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (mode_word_ == 0) {

@@ -2413,6 +2413,17 @@ typedef int32_t opwright_four_bits __attribute__((vector_size(16)));
 
 static inline float opwright_sum_of_f32(float *lanes)
 {
+#if defined(__AVX2__)
+    const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
+    const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
+    const __m256 first = _mm256_add_ps(low, high);
+    const __m256 second = _mm256_add_ps(next_low, next_high);
+    const __m256 eight = _mm256_add_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_add_ps(begin, end);
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ps(two, _mm_movehdup_ps(two)));
+#else
 #if defined(__GNUC__)
     opwright_four fours[8];
     memcpy(fours, lanes, sizeof fours);
@@ -2436,10 +2447,22 @@ static inline float opwright_sum_of_f32(float *lanes)
     const float even = lanes[0] + lanes[2];
     const float odd = lanes[1] + lanes[3];
     return even + odd;
+#endif
 }
 
 static inline float opwright_product_of_f32(float *lanes)
 {
+#if defined(__AVX2__)
+    const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
+    const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
+    const __m256 first = _mm256_mul_ps(low, high);
+    const __m256 second = _mm256_mul_ps(next_low, next_high);
+    const __m256 eight = _mm256_mul_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_mul_ps(begin, end);
+    const __m128 two = _mm_mul_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_mul_ps(two, _mm_movehdup_ps(two)));
+#else
 #if defined(__GNUC__)
     opwright_four fours[8];
     memcpy(fours, lanes, sizeof fours);
@@ -2463,6 +2486,7 @@ static inline float opwright_product_of_f32(float *lanes)
     const float even = lanes[0] * lanes[2];
     const float odd = lanes[1] * lanes[3];
     return even * odd;
+#endif
 }
 
 static inline float opwright_max_of_f32(float *lanes)
@@ -2470,21 +2494,16 @@ static inline float opwright_max_of_f32(float *lanes)
 #if defined(__AVX2__)
     const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
     const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
-    const __m256 first = _mm256_blendv_ps(_mm256_max_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q))
-;
-    const __m256 second = _mm256_blendv_ps(_mm256_max_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q))
-;
-    const __m256 eight = _mm256_blendv_ps(_mm256_max_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q))
-;
+    const __m256 first = _mm256_blendv_ps(_mm256_max_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q));
+    const __m256 second = _mm256_blendv_ps(_mm256_max_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q));
+    if (_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)) != 0) {
+        return NAN;
+    }
+    const __m256 eight = _mm256_max_ps(first, second);
     const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
-    const __m128 four = _mm_blendv_ps(_mm_max_ps(begin, end), begin, _mm_cmp_ps(begin, begin, _CMP_UNORD_Q))
-;
-    const __m128 other_two = _mm_movehl_ps(four, four);
-    const __m128 two = _mm_blendv_ps(_mm_max_ps(four, other_two), four, _mm_cmp_ps(four, four, _CMP_UNORD_Q))
-;
-    const __m128 odd = _mm_movehdup_ps(two);
-    return _mm_cvtss_f32(_mm_blendv_ps(_mm_max_ps(two, odd), two, _mm_cmp_ps(two, two, _CMP_UNORD_Q))
-);
+    const __m128 four = _mm_max_ps(begin, end);
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)));
 #else
 #if defined(__GNUC__)
     opwright_four fours[8];
@@ -2523,21 +2542,16 @@ static inline float opwright_min_of_f32(float *lanes)
 #if defined(__AVX2__)
     const __m256 low = _mm256_loadu_ps(lanes), high = _mm256_loadu_ps(lanes + 16);
     const __m256 next_low = _mm256_loadu_ps(lanes + 8), next_high = _mm256_loadu_ps(lanes + 24);
-    const __m256 first = _mm256_blendv_ps(_mm256_min_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q))
-;
-    const __m256 second = _mm256_blendv_ps(_mm256_min_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q))
-;
-    const __m256 eight = _mm256_blendv_ps(_mm256_min_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q))
-;
+    const __m256 first = _mm256_blendv_ps(_mm256_min_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q));
+    const __m256 second = _mm256_blendv_ps(_mm256_min_ps(next_low, next_high), next_low, _mm256_cmp_ps(next_low, next_low, _CMP_UNORD_Q));
+    if (_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)) != 0) {
+        return NAN;
+    }
+    const __m256 eight = _mm256_min_ps(first, second);
     const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
-    const __m128 four = _mm_blendv_ps(_mm_min_ps(begin, end), begin, _mm_cmp_ps(begin, begin, _CMP_UNORD_Q))
-;
-    const __m128 other_two = _mm_movehl_ps(four, four);
-    const __m128 two = _mm_blendv_ps(_mm_min_ps(four, other_two), four, _mm_cmp_ps(four, four, _CMP_UNORD_Q))
-;
-    const __m128 odd = _mm_movehdup_ps(two);
-    return _mm_cvtss_f32(_mm_blendv_ps(_mm_min_ps(two, odd), two, _mm_cmp_ps(two, two, _CMP_UNORD_Q))
-);
+    const __m128 four = _mm_min_ps(begin, end);
+    const __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ps(two, _mm_movehdup_ps(two)));
 #else
 #if defined(__GNUC__)
     opwright_four fours[8];
@@ -2729,6 +2743,670 @@ static inline int64_t opwright_min_of_s64(int64_t *lanes)
         lanes[i] = opwright_min(lanes[i], lanes[i + 1]);
     }
     return lanes[0];
+}
+
+// Sums of a row as it stands, in registers whatever is called between: lane i has those of the cells i, i + 32, and so on.
+#if defined(__AVX512F__)
+typedef struct {
+    __m512 low, high;
+} opwright_lanes;
+#elif defined(__AVX2__)
+typedef struct {
+    __m256 of[4];
+} opwright_lanes;
+#else
+typedef struct {
+    float of[32];
+} opwright_lanes;
+#endif
+
+static inline opwright_lanes opwright_lanes_of(float x)
+{
+#if defined(__AVX512F__)
+    return (opwright_lanes){_mm512_set1_ps(x), _mm512_set1_ps(x)};
+#elif defined(__AVX2__)
+    const __m256 all = _mm256_set1_ps(x);
+    return (opwright_lanes){ {all, all, all, all} };
+#else
+    opwright_lanes all;
+    for (int i = 0; i < 32; ++i) {
+        all.of[i] = x;
+    }
+    return all;
+#endif
+}
+
+#if defined(__AVX512F__)
+// f32: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_f32(const float *cells, __mmask16 some)
+{
+    return _mm512_maskz_loadu_ps(some, cells);
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_f32(const float *cells)
+{
+    return _mm256_loadu_ps(cells);
+}
+#endif
+
+static inline opwright_lanes opwright_sum_row_f32(opwright_lanes sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = row[i + j];
+            rest[j] = cell + rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = row[i];
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_product_row_f32(opwright_lanes sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        sums.low = _mm512_mul_ps(low, sums.low);
+        sums.high = _mm512_mul_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = row[i + j];
+            rest[j] = cell * rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = row[i];
+        *sum = cell * *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_max_row_f32(opwright_lanes sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = row[i + j];
+            rest[j] = opwright_pick_f32((cell > rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = row[i];
+        *sum = opwright_pick_f32((cell > *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_min_row_f32(opwright_lanes sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = row[i + j];
+            rest[j] = opwright_pick_f32((cell < rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = row[i];
+        *sum = opwright_pick_f32((cell < *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512F__)
+// bf16: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_bf16(const opwright_bf16 *cells, __mmask16 some)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, cells)), 16));
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_bf16(const opwright_bf16 *cells)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)cells)), 16));
+}
+#endif
+
+static inline opwright_lanes opwright_sum_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_bf16(row[i + j]);
+            rest[j] = cell + rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_bf16(row[i]);
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_product_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        sums.low = _mm512_mul_ps(low, sums.low);
+        sums.high = _mm512_mul_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_bf16(row[i + j]);
+            rest[j] = cell * rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_bf16(row[i]);
+        *sum = cell * *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_max_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_bf16(row[i + j]);
+            rest[j] = opwright_pick_f32((cell > rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_bf16(row[i]);
+        *sum = opwright_pick_f32((cell > *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_min_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_bf16(row[i + j]);
+            rest[j] = opwright_pick_f32((cell < rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_bf16(row[i]);
+        *sum = opwright_pick_f32((cell < *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512F__)
+// f16: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_f16(const opwright_f16 *cells, __mmask16 some)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some, cells));
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_f16(const opwright_f16 *cells)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)cells));
+}
+#endif
+
+static inline opwright_lanes opwright_sum_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_f16(row[i + j]);
+            rest[j] = cell + rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_f16(row[i]);
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_product_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        sums.low = _mm512_mul_ps(low, sums.low);
+        sums.high = _mm512_mul_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_f16(row[i + j]);
+            rest[j] = cell * rest[j];
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_f16(row[i]);
+        *sum = cell * *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_max_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_f16(row[i + j]);
+            rest[j] = opwright_pick_f32((cell > rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_f16(row[i]);
+        *sum = opwright_pick_f32((cell > *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+static inline opwright_lanes opwright_min_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
+        sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    if (i < n) {
+        float rest[32];
+        memcpy(rest, sums.of, sizeof rest);
+        for (int j = 0; j < n - i; ++j) {
+            const float cell = opwright_from_f16(row[i + j]);
+            rest[j] = opwright_pick_f32((cell < rest[j]) | (cell != cell), cell, rest[j]);
+        }
+        memcpy(sums.of, rest, sizeof rest);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = opwright_from_f16(row[i]);
+        *sum = opwright_pick_f32((cell < *sum) | (cell != cell), cell, *sum);
+    }
+#endif
+    return sums;
+}
+
+static inline float opwright_sum_of(opwright_lanes sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m512 half = _mm512_add_ps(sums.low, sums.high);
+    const __m256 first = _mm512_castps512_ps256(half);
+    const __m256 second = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(half), 1));
+#else
+    const __m256 first = _mm256_add_ps(sums.of[0], sums.of[2]);
+    const __m256 second = _mm256_add_ps(sums.of[1], sums.of[3]);
+#endif
+    const __m256 eight = _mm256_add_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_add_ps(begin, end);
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ps(two, _mm_movehdup_ps(two)));
+#else
+    return opwright_sum_of_f32(sums.of);
+#endif
+}
+
+static inline float opwright_product_of(opwright_lanes sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m512 half = _mm512_mul_ps(sums.low, sums.high);
+    const __m256 first = _mm512_castps512_ps256(half);
+    const __m256 second = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(half), 1));
+#else
+    const __m256 first = _mm256_mul_ps(sums.of[0], sums.of[2]);
+    const __m256 second = _mm256_mul_ps(sums.of[1], sums.of[3]);
+#endif
+    const __m256 eight = _mm256_mul_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_mul_ps(begin, end);
+    const __m128 two = _mm_mul_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_mul_ps(two, _mm_movehdup_ps(two)));
+#else
+    return opwright_product_of_f32(sums.of);
+#endif
+}
+
+static inline float opwright_max_of(opwright_lanes sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m512 half = _mm512_mask_mov_ps(_mm512_max_ps(sums.low, sums.high), _mm512_cmp_ps_mask(sums.low, sums.low, _CMP_UNORD_Q), sums.low);
+    const __m256 first = _mm512_castps512_ps256(half);
+    const __m256 second = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(half), 1));
+#else
+    const __m256 first = _mm256_blendv_ps(_mm256_max_ps(sums.of[0], sums.of[2]), sums.of[0], _mm256_cmp_ps(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256 second = _mm256_blendv_ps(_mm256_max_ps(sums.of[1], sums.of[3]), sums.of[1], _mm256_cmp_ps(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+#endif
+    if (_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)) != 0) {
+        return NAN;
+    }
+    const __m256 eight = _mm256_max_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_max_ps(begin, end);
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)));
+#else
+    return opwright_max_of_f32(sums.of);
+#endif
+}
+
+static inline float opwright_min_of(opwright_lanes sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    const __m512 half = _mm512_mask_mov_ps(_mm512_min_ps(sums.low, sums.high), _mm512_cmp_ps_mask(sums.low, sums.low, _CMP_UNORD_Q), sums.low);
+    const __m256 first = _mm512_castps512_ps256(half);
+    const __m256 second = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(half), 1));
+#else
+    const __m256 first = _mm256_blendv_ps(_mm256_min_ps(sums.of[0], sums.of[2]), sums.of[0], _mm256_cmp_ps(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256 second = _mm256_blendv_ps(_mm256_min_ps(sums.of[1], sums.of[3]), sums.of[1], _mm256_cmp_ps(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+#endif
+    if (_mm256_movemask_ps(_mm256_cmp_ps(first, second, _CMP_UNORD_Q)) != 0) {
+        return NAN;
+    }
+    const __m256 eight = _mm256_min_ps(first, second);
+    const __m128 begin = _mm256_castps256_ps128(eight), end = _mm256_extractf128_ps(eight, 1);
+    const __m128 four = _mm_min_ps(begin, end);
+    const __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ps(two, _mm_movehdup_ps(two)));
+#else
+    return opwright_min_of_f32(sums.of);
+#endif
 }
 
 #endif

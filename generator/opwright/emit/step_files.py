@@ -29,7 +29,7 @@ __all__ = ["files", "rows", "step_unit", "step_wrapper"]
 def rows(head: Head) -> Output:
     """The common header of kernels of steps."""
     halves = tuple(SUMS >> level for level in range(1, SUMS.bit_length()))
-    view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves}
+    view = {"head": head, "dtypes": tuple(DTYPES.values()), "halves": halves, "lanes": SUMS}
     return Output("c/step_rows.h.j2", lambda: view)
 
 

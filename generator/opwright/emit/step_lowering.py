@@ -252,14 +252,8 @@ class Lowering(Tasks):
         name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
         self.sums += 1
         inner = self.looped(reduced, bounds, self.laned(bounds, row.reduced(name), part.source), part.source)
-        total = updated(
-            values,
-            part.operator,
-            self.element(part.target),
-            lanes_total(values, name, part.operator),
-            part.source,
-        )
-        return self.looped(target_loops, bounds, [*begun(values, name, part.operator), *inner, total], part.source)
+        total = updated(values, part.operator, self.element(part.target), lanes_total(row, name), part.source)
+        return self.looped(target_loops, bounds, [*begun(row, name), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""

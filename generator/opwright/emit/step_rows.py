@@ -38,6 +38,7 @@ from .step_elements import ROOM, Elements, product
 from .step_values import Values
 
 SUMS = 32  # accumulators of a reduction along a row
+FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
 OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h for rows of f32
 # Cells of a row that are gathered at once: of 112 lanes by a table 0.7 of the time of one at a time (Zen 5, gcc 12).
 GATHERED = 4
@@ -178,6 +179,11 @@ class Row:
 
     def reduced(self, sums: str) -> tuple[Stmt, ...]:
         """The step if lanes are reduced: each adds to one of SUMS."""
+        if self.stands():
+            assert isinstance(self.formula.value, Read)
+            dtype, row = self.elements.dtype(self.formula.value.tensor), self._row(self.formula.value)
+            more = Call(f"opwright_{self.part.operator}_row_{dtype}", (Name(sums), Name(row), N))
+            return *self.before, Assign(Name(sums), more, source=self.part.source)
 
         def body(position: Expr) -> Stmt:
             cell = Index(Name(sums), Name("j_"))
@@ -192,6 +198,12 @@ class Row:
             For("i_", ZERO, whole, (inner,), step=each, source=source),
             rest,
         )
+
+    def stands(self) -> bool:
+        """Whether what is reduced is a row of floats as it stands."""
+        value = self.formula.value
+        row = isinstance(value, Read) and self.lane in expr.names(value)
+        return row and self.values.accumulate == "f32" and self.elements.dtype(value.tensor) in FLOATS  # type: ignore[union-attr]
 
     def made(self, position: Expr) -> Expr:
         """The value of the cell at a position of the row."""
@@ -376,15 +388,16 @@ def scanned(values: Values, operator: str, cell: Expr, neighbour: Expr, source: 
     return Assign(cell, Call(f"opwright_{operator}_scanned_f32", (neighbour, cell)), source=source)
 
 
-def begun(values: Values, sums: str, operator: str) -> list[Stmt]:
-    """The accumulators of a reduction before the first term."""
-    first = Assign(Index(Name(sums), Name("j_")), values.number(INITIAL[operator]))
-    return [
-        DeclareArray(sums, values.c_type, SUMS),
-        For("j_", ZERO, nodes.integer(SUMS), (first,)),
-    ]
+def begun(row: Row, sums: str) -> list[Stmt]:
+    """The accumulators of a reduction along a row before the first term."""
+    values, first = row.values, row.values.number(INITIAL[row.part.operator])
+    if row.stands():
+        return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
+    each = Assign(Index(Name(sums), Name("j_")), first)
+    return [DeclareArray(sums, values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
 
 
-def lanes_total(values: Values, sums: str, operator: str) -> Expr:
-    """The combined accumulators of a reduction."""
-    return Call(f"opwright_{operator}_of_{values.accumulate}", (Name(sums),))
+def lanes_total(row: Row, sums: str) -> Expr:
+    """The combined accumulators of a reduction along a row."""
+    end = "" if row.stands() else f"_{row.values.accumulate}"
+    return Call(f"opwright_{row.part.operator}_of{end}", (Name(sums),))
