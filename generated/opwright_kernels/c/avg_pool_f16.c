@@ -156,10 +156,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                const int64_t n_ = 512;
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                const int64_t n_ = 256;
                 float *restrict total_row_ = total + (c - begin_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -214,7 +214,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (c - begin_);
                 float tile_[64];
@@ -272,7 +272,8 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+                c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (c - begin_);
                 float tile_[32];
@@ -330,7 +331,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+            for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict total_row_ = total + (c - begin_);
                 float tile_[32];

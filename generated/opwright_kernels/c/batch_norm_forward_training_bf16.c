@@ -193,10 +193,10 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -241,7 +241,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (c - begin_);
             float tile_[64];
@@ -289,7 +289,8 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+            c = opwright_min(c, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (c - begin_);
             float tile_[32];
@@ -337,7 +338,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
             float *restrict total_row_ = total + (c - begin_);
             float tile_[32];
@@ -385,10 +386,10 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict spread_row_ = spread + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -434,7 +435,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict spread_row_ = spread + (c - begin_);
             float tile_[64];
@@ -483,7 +484,8 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+            c = opwright_min(c, end_ - 32);
             const int64_t n_ = 32;
             float *restrict spread_row_ = spread + (c - begin_);
             float tile_[32];
@@ -532,7 +534,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
             float *restrict spread_row_ = spread + (c - begin_);
             float tile_[32];

@@ -95,10 +95,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
         for (int64_t c = begin_; c < end_; ++c) {
             diff_scale[c - begin_] = 0.0f;
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_scale_row_ = diff_scale + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -134,7 +134,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 diff_scale_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_scale_row_ = diff_scale + (c - begin_);
             float tile_[64];
@@ -307,10 +307,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
         for (int64_t c = begin_; c < end_; ++c) {
             diff_beta_sum_[c - begin_] = 0.0f;
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -341,7 +341,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 diff_beta_sum__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
             float tile_[64];
@@ -446,10 +446,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
         for (int64_t c = begin_; c < end_; ++c) {
             diff_mean_sum_[c - begin_] = 0.0f;
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -481,7 +481,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 diff_mean_sum__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
             float tile_[64];

@@ -88,10 +88,10 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < end_; ++c) {
             diff_gamma_sum_[c - begin_] = 0.0f;
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -128,7 +128,7 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                 diff_gamma_sum__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
             float tile_[64];
@@ -251,10 +251,10 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < end_; ++c) {
             diff_beta_sum_[c - begin_] = 0.0f;
         }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -285,7 +285,7 @@ static void batch_norm_training_backward_f32_0_c(void *context_, int64_t part_)
                 diff_beta_sum__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
             float tile_[64];

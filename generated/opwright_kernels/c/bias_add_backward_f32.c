@@ -79,10 +79,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -139,7 +139,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             float tile_[64];
@@ -199,7 +199,8 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+            c = opwright_min(c, end_ - 32);
             const int64_t n_ = 32;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             float tile_[32];
@@ -259,7 +260,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             opwright_put_f32(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             float tile_[32];

@@ -196,10 +196,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
         const int64_t n = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
-        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-            const int64_t n_ = 512;
+        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (g - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -244,7 +244,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+        for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (g - begin_);
             float tile_[64];
@@ -292,7 +292,8 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
+        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g += 32) {
+            g = opwright_min(g, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (g - begin_);
             float tile_[32];
@@ -340,7 +341,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
+        for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
             const int64_t n_ = end_ - g;
             float *restrict total_row_ = total + (g - begin_);
             float tile_[32];
@@ -388,10 +389,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-            const int64_t n_ = 512;
+        for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+            const int64_t n_ = 256;
             float *restrict spread_row_ = spread + (g - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -437,7 +438,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+        for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
             const int64_t n_ = 64;
             float *restrict spread_row_ = spread + (g - begin_);
             float tile_[64];
@@ -486,7 +487,8 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
+        for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g += 32) {
+            g = opwright_min(g, end_ - 32);
             const int64_t n_ = 32;
             float *restrict spread_row_ = spread + (g - begin_);
             float tile_[32];
@@ -535,7 +537,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
+        for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
             const int64_t n_ = end_ - g;
             float *restrict spread_row_ = spread + (g - begin_);
             float tile_[32];
@@ -703,10 +705,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         for (int64_t g_k_ = 0; g_k_ < C; ++g_k_) {
             total_of_g_k_[g_k_] = 0.0f;
         }
-        for (int64_t g_k_ = 0; g_k_ < C / 512 * 512; g_k_ += 512) {
-            const int64_t n_ = 512;
+        for (int64_t g_k_ = 0; g_k_ < C / 256 * 256; g_k_ += 256) {
+            const int64_t n_ = 256;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -735,7 +737,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 total_of_g_k__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t g_k_ = C / 512 * 512; g_k_ < C / 64 * 64; g_k_ += 64) {
+        for (int64_t g_k_ = C / 256 * 256; g_k_ < C / 64 * 64; g_k_ += 64) {
             const int64_t n_ = 64;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
             float tile_[64];
@@ -844,10 +846,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
         for (int64_t g_k_ = 0; g_k_ < C; ++g_k_) {
             spread_of_g_k_[g_k_] = 0.0f;
         }
-        for (int64_t g_k_ = 0; g_k_ < C / 512 * 512; g_k_ += 512) {
-            const int64_t n_ = 512;
+        for (int64_t g_k_ = 0; g_k_ < C / 256 * 256; g_k_ += 256) {
+            const int64_t n_ = 256;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -877,7 +879,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 spread_of_g_k__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t g_k_ = C / 512 * 512; g_k_ < C / 64 * 64; g_k_ += 64) {
+        for (int64_t g_k_ = C / 256 * 256; g_k_ < C / 64 * 64; g_k_ += 64) {
             const int64_t n_ = 64;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
             float tile_[64];

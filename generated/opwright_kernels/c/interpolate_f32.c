@@ -180,10 +180,10 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                     blend[c - begin_] = 0.0f;
                 }
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                        const int64_t n_ = 256;
                         float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[512];
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -203,7 +203,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                             blend_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict blend_row_ = blend + (c - begin_);
                         float tile_[64];
@@ -425,10 +425,10 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     blend[o_w_ - begin_] = 0.0f;
                 }
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 512) {
-                        const int64_t n_ = opwright_min(512, end_ - o_w_);
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 256) {
+                        const int64_t n_ = opwright_min(256, end_ - o_w_);
                         float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[512];
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }

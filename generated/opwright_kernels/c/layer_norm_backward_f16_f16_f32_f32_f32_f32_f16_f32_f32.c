@@ -96,10 +96,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
             }
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                const int64_t n_ = 512;
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                const int64_t n_ = 256;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -134,7 +134,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     diff_gamma_sum__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                 float tile_[64];
@@ -253,10 +253,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
             }
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                const int64_t n_ = 512;
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                const int64_t n_ = 256;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -285,7 +285,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     diff_beta_sum__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                 float tile_[64];
@@ -675,10 +675,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
         for (int64_t b = begin_; b < end_; ++b) {
             level[b - begin_] = 0.0f;
         }
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict level_row_ = level + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -709,7 +709,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 level_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict level_row_ = level + (b - begin_);
             float tile_[64];
@@ -814,10 +814,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
         for (int64_t b = begin_; b < end_; ++b) {
             slope[b - begin_] = 0.0f;
         }
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict slope_row_ = slope + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -854,7 +854,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 slope_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict slope_row_ = slope + (b - begin_);
             float tile_[64];

@@ -222,10 +222,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
         const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -268,7 +268,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[64];
@@ -314,7 +314,8 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b += 32) {
+            b = opwright_min(b, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[32];
@@ -360,7 +361,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[32];
@@ -406,10 +407,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 mean_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict spread_row_ = spread + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -453,7 +454,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict spread_row_ = spread + (b - begin_);
             float tile_[64];
@@ -500,7 +501,8 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b += 32) {
+            b = opwright_min(b, end_ - 32);
             const int64_t n_ = 32;
             float *restrict spread_row_ = spread + (b - begin_);
             float tile_[32];
@@ -547,7 +549,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 variance_sum__row_[i_] = tile_[i_] / same_0_;
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
             float *restrict spread_row_ = spread + (b - begin_);
             float tile_[32];

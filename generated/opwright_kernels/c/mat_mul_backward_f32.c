@@ -267,10 +267,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < end_; ++k) {
                 diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
             }
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
-                const int64_t n_ = 512;
+            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+                const int64_t n_ = 256;
                 float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -311,7 +311,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     diff_src_sum__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
                 float tile_[64];
@@ -777,10 +777,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
             for (int64_t n_p1_ = begin_; n_p1_ < end_; ++n_p1_) {
                 diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
             }
-            for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 512 * 512; n_p1_ += 512) {
-                const int64_t n_ = 512;
+            for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 256 * 256; n_p1_ += 256) {
+                const int64_t n_ = 256;
                 float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -819,7 +819,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     diff_weights_sum__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t n_p1_ = begin_ + (end_ - begin_) / 512 * 512; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
+            for (int64_t n_p1_ = begin_ + (end_ - begin_) / 256 * 256; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
                 float tile_[64];

@@ -203,10 +203,10 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
             for (int64_t n = begin_; n < end_; ++n) {
                 sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
             }
-            for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 512 * 512; n += 512) {
-                const int64_t n_ = 512;
+            for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 256 * 256; n += 256) {
+                const int64_t n_ = 256;
                 float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -233,7 +233,7 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
                     sums_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t n = begin_ + (end_ - begin_) / 512 * 512; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+            for (int64_t n = begin_ + (end_ - begin_) / 256 * 256; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
                 const int64_t n_ = 64;
                 float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 float tile_[64];

@@ -91,10 +91,10 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < end_; ++c) {
                         peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
                     }
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                        const int64_t n_ = 256;
                         float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[512];
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
@@ -113,7 +113,7 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                             peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                         }
                     }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                         float tile_[64];
@@ -182,10 +182,10 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < end_; ++c) {
                         first[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = INFINITY;
                     }
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                        const int64_t n_ = 512;
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                        const int64_t n_ = 256;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[512];
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
@@ -206,7 +206,7 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                             first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
-                    for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                         float tile_[64];

@@ -79,9 +79,9 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 512 * 512; c += 512) {
-                const int64_t n_ = 512;
-                float tile_[512];
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                const int64_t n_ = 256;
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
                 }
@@ -114,7 +114,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 512 * 512; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -149,7 +149,8 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+                c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -184,7 +185,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+            for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

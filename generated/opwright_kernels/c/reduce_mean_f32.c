@@ -106,10 +106,10 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
-            const int64_t n_ = 512;
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (k - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -165,7 +165,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
             }
             opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+        for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (k - begin_);
             float tile_[64];
@@ -224,7 +224,8 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
             }
             opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
+        for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
+            k = opwright_min(k, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (k - begin_);
             float tile_[32];
@@ -283,7 +284,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
             }
             opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
+        for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
             float *restrict total_row_ = total + (k - begin_);
             float tile_[32];

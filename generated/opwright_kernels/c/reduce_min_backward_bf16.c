@@ -152,10 +152,10 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             dst_first[k - begin_] = INFINITY;
         }
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
-            const int64_t n_ = 512;
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+            const int64_t n_ = 256;
             float *restrict dst_first_row_ = dst_first + (k - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = INFINITY;
             }
@@ -176,7 +176,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                 dst_first_row_[i_] = opwright_min_so_far_f32(dst_first_row_[i_], tile_[i_]);
             }
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+        for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict dst_first_row_ = dst_first + (k - begin_);
             float tile_[64];

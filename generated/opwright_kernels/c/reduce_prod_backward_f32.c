@@ -177,10 +177,10 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             dst_zeros[k - begin_] = 0.0f;
         }
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
-            const int64_t n_ = 512;
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+            const int64_t n_ = 256;
             float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -209,7 +209,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 dst_zeros_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+        for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
             float tile_[64];
@@ -308,10 +308,10 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             dst_rest[k - begin_] = 1.0f;
         }
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 512 * 512; k += 512) {
-            const int64_t n_ = 512;
+        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+            const int64_t n_ = 256;
             float *restrict dst_rest_row_ = dst_rest + (k - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 1.0f;
             }
@@ -340,7 +340,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 dst_rest_row_[i_] *= tile_[i_];
             }
         }
-        for (int64_t k = begin_ + (end_ - begin_) / 512 * 512; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+        for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict dst_rest_row_ = dst_rest + (k - begin_);
             float tile_[64];

@@ -375,10 +375,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -412,7 +412,7 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 total_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[64];
@@ -526,10 +526,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_; b < end_; ++b) {
             total_sum[b - begin_] = 0.0f;
         }
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict total_sum_row_ = total_sum + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -570,7 +570,7 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 total_sum_row_[i_] += tile_[i_];
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict total_sum_row_ = total_sum + (b - begin_);
             float tile_[64];
@@ -878,10 +878,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
         const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
         const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
         const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-        for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 512 * 512; c_p0_ += 512) {
-            const int64_t n_ = 512;
+        for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 256 * 256; c_p0_ += 256) {
+            const int64_t n_ = 256;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -945,7 +945,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
-        for (int64_t c_p0_ = begin_ + (end_ - begin_) / 512 * 512; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
+        for (int64_t c_p0_ = begin_ + (end_ - begin_) / 256 * 256; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
             const int64_t n_ = 64;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
             float tile_[64];
@@ -1012,7 +1012,8 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
-        for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) / 32 * 32; c_p0_ += 32) {
+        for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ += 32) {
+            c_p0_ = opwright_min(c_p0_, end_ - 32);
             const int64_t n_ = 32;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
             float tile_[32];
@@ -1079,7 +1080,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
         }
-        for (int64_t c_p0_ = begin_ + (end_ - begin_) / 32 * 32; c_p0_ < end_; c_p0_ += 32) {
+        for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
             const int64_t n_ = end_ - c_p0_;
             float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
             float tile_[32];

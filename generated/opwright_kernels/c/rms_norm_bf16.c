@@ -151,10 +151,10 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
         const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 512 * 512; b += 512) {
-            const int64_t n_ = 512;
+        for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            const int64_t n_ = 256;
             float *restrict total_row_ = total + (b - begin_);
-            float tile_[512];
+            float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
@@ -198,7 +198,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 512 * 512; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+        for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[64];
@@ -245,7 +245,8 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b += 32) {
+            b = opwright_min(b, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[32];
@@ -292,7 +293,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
-        for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+        for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
             float *restrict total_row_ = total + (b - begin_);
             float tile_[32];

@@ -80,10 +80,10 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; ++a) {
                 peak[a - begin_] = -INFINITY;
             }
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 512 * 512; a += 512) {
-                const int64_t n_ = 512;
+            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+                const int64_t n_ = 256;
                 float *restrict peak_row_ = peak + (a - begin_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
                 }
@@ -98,7 +98,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict peak_row_ = peak + (a - begin_);
                 float tile_[64];
@@ -190,10 +190,10 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; ++a) {
                 total[a - begin_] = 0.0f;
             }
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 512 * 512; a += 512) {
-                const int64_t n_ = 512;
+            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+                const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -218,7 +218,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     total_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 512 * 512; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[64];
