@@ -113,7 +113,7 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
         }
         spread += opwright_sum_of_f32(sums_1_);
         batch_variance_sum_ = spread / ((float)N * (float)X_cells_);
-        shared_0_ = opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
+        shared_0_ = 1.0f / opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -130,7 +130,7 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
                     const float same_2_ = shared_0_;
                     const float same_3_ = opwright_from_bf16(beta[c * beta_C]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) * same_2_ + same_3_);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                 }
@@ -589,7 +589,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
             }
         }
         for (int64_t n = 0; n < N; ++n) {
@@ -615,12 +615,12 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_bf16 cells_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - batch_mean_sum__row_[i_ + j_]) / shared_0__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]));
+                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - batch_mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]));
                             }
                             opwright_put_line(dst_row_ + i_, cells_, past_);
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) / shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
+                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }

@@ -113,7 +113,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
         }
         spread += opwright_sum_of_f32(sums_1_);
         batch_variance_sum_ = spread / ((float)N * (float)X_cells_);
-        shared_0_ = opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
+        shared_0_ = 1.0f / opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -128,7 +128,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     const float same_2_ = shared_0_;
                     const float same_3_ = beta[c * beta_C];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) / same_2_ + same_3_;
+                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) * same_2_ + same_3_;
                     }
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
                 }
@@ -585,7 +585,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(batch_variance_sum__row_[i_] + same_0_);
             }
         }
         for (int64_t n = 0; n < N; ++n) {
@@ -605,7 +605,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) / shared_0__row_[i_] + beta_row_[i_];
+                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * shared_0__row_[i_] + beta_row_[i_];
                         }
                         opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
                     }

@@ -112,7 +112,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
             }
             spread += opwright_sum_of_f32(sums_1_);
             variance_sum_ = spread / ((float)C / (float)G * (float)X_cells_);
-            shared_0_ = opwright_sqrt_f32(variance_sum_ + (float)epsilon);
+            shared_0_ = 1.0f / opwright_sqrt_f32(variance_sum_ + (float)epsilon);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
@@ -129,7 +129,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
                         const float same_2_ = shared_0_;
                         const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) / same_2_ + same_3_);
+                            dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) * same_2_ + same_3_);
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                     }
@@ -592,7 +592,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
             }
         }
         for (int64_t k = 0; k < k_end_0_; ++k) {
@@ -601,7 +601,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = begin_; g < end_; ++g) {
-                        dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_bf16(gamma[(g * k_end_0_ + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) / shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C]);
+                        dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_bf16(gamma[(g * k_end_0_ + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) * shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C]);
                     }
                 }
             }
@@ -984,7 +984,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 spread[g] += spread_of_g_k_[g * k_end_0_ + k];
             }
             variance_sum_[g] = spread[g] / ((float)C / (float)G * (float)X_cells_);
-            shared_0_[g] = opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
+            shared_0_[g] = 1.0f / opwright_sqrt_f32(variance_sum_[g] + (float)epsilon);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 shared_0__for_g_k_[g * k_end_0_ + k] = shared_0_[g];
             }
@@ -1007,7 +1007,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                     float beta_room_[512];
                     const float *restrict beta_row_ = opwright_row_f32(beta + g_k_ * beta_C, beta_C, n_, beta_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) / shared_0__for_g_k__row_[i_] + beta_row_[i_]);
+                        dst_row_[i_] = opwright_to_bf16(gamma_row_[i_] * (opwright_from_bf16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * shared_0__for_g_k__row_[i_] + beta_row_[i_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }

@@ -136,7 +136,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                 variance_sum__of_[t_] = spread_of_[t_] / (float)C_cells_;
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                shared_0__of_[t_] = opwright_sqrt_f32(variance_sum__of_[t_] + (float)epsilon);
+                shared_0__of_[t_] = 1.0f / opwright_sqrt_f32(variance_sum__of_[t_] + (float)epsilon);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -156,7 +156,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) / same_1_ + beta_row_[i_];
+                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + beta_row_[i_];
                         }
                         opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
                     }
@@ -600,7 +600,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
             const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -619,7 +619,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = beta[beta_C_c_at_ + c * beta_C_step_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) / shared_0__row_[i_] + same_1_;
+                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * shared_0__row_[i_] + same_1_;
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
                 }

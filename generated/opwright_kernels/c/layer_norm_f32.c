@@ -136,7 +136,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
                 variance_sum__of_[t_] = spread_of_[t_] / (float)C_cells_;
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                shared_0__of_[t_] = opwright_sqrt_f32(variance_sum__of_[t_] + (float)epsilon);
+                shared_0__of_[t_] = 1.0f / opwright_sqrt_f32(variance_sum__of_[t_] + (float)epsilon);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -158,7 +158,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - same_0_) / same_1_ + beta_row_[i_];
+                            dst_row_[i_] = gamma_row_[i_] * (src_row_[i_] - same_0_) * same_1_ + beta_row_[i_];
                         }
                         opwright_put_f32(dst_row_, dst_first_, dst_C_step_, n_);
                     }
@@ -602,7 +602,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(variance_sum__row_[i_] + same_0_);
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -628,12 +628,12 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         float cells_[16];
                         #pragma GCC unroll 1
                         for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = same_0_ * (src_row_[i_ + j_] - mean_sum__row_[i_ + j_]) / shared_0__row_[i_ + j_] + same_1_;
+                            cells_[j_] = same_0_ * (src_row_[i_ + j_] - mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + same_1_;
                         }
                         opwright_put_line(dst_row_ + i_, cells_, past_);
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = same_0_ * (src_row_[whole_ + j_] - mean_sum__row_[whole_ + j_]) / shared_0__row_[whole_ + j_] + same_1_;
+                        dst_row_[whole_ + j_] = same_0_ * (src_row_[whole_ + j_] - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_;
                     }
                     opwright_put_f32(dst_row_, dst_first_, dst_B_step_, n_);
                 }

@@ -92,7 +92,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
                 total_of_[t_] += opwright_sum_of_f32(sums_0_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                shared_0__of_[t_] = opwright_sqrt_f32(total_of_[t_] / (float)C_cells_ + (float)epsilon);
+                shared_0__of_[t_] = 1.0f / opwright_sqrt_f32(total_of_[t_] / (float)C_cells_ + (float)epsilon);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -110,7 +110,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = shared_0__of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_);
+                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * opwright_from_bf16(src_row_[i_]) * same_0_);
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
@@ -195,7 +195,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
@@ -242,7 +242,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b += 32) {
@@ -290,7 +290,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
@@ -337,7 +337,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -359,12 +359,12 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_bf16 cells_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_ + j_]) / shared_0__row_[i_ + j_]);
+                            cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_ + j_]) * shared_0__row_[i_ + j_]);
                         }
                         opwright_put_line(dst_row_ + i_, cells_, past_);
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) / shared_0__row_[whole_ + j_]);
+                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) * shared_0__row_[whole_ + j_]);
                     }
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }

@@ -92,7 +92,7 @@ static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
                 total_of_[t_] += opwright_sum_of_f32(sums_0_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                shared_0__of_[t_] = opwright_sqrt_f32(total_of_[t_] / (float)C_cells_ + (float)epsilon);
+                shared_0__of_[t_] = 1.0f / opwright_sqrt_f32(total_of_[t_] / (float)C_cells_ + (float)epsilon);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -108,7 +108,7 @@ static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = shared_0__of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * opwright_from_f16(src_row_[i_]) / same_0_;
+                            wide_[i_] = gamma_row_[i_] * opwright_from_f16(src_row_[i_]) * same_0_;
                         }
                         opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
                     }
@@ -193,7 +193,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
@@ -240,7 +240,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b += 32) {
@@ -288,7 +288,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
@@ -335,7 +335,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
             const float same_0_ = (float)C_cells_;
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                shared_0__row_[i_] = opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
+                shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
@@ -351,7 +351,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * opwright_from_f16(src_row_[i_]) / shared_0__row_[i_];
+                        wide_[i_] = same_0_ * opwright_from_f16(src_row_[i_]) * shared_0__row_[i_];
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
                 }
