@@ -51,13 +51,18 @@ class StepCaller:
     """Draws calls of one operation."""
 
     def __init__(self, op: Op, rng: Rng, rows: int | None = None) -> None:
-        self.op, self.rng, self.rows = op, rng, rows  # of data types, only the first few
+        self.op, self.rng, self.rows = op, rng, op.dtypes[:rows]  # of data types, only the first few
 
     def one(self, items: Sequence[Any]) -> Any:
         return items[int(self.rng.integers(len(items)))]
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
+
+    def draw_rows(self, count: int) -> None:
+        """Take so many rows of data types, each with a kernel to compile: mostly of halves, which are widened and narrowed."""
+        halves = [row for row in self.op.dtypes if {*row.values()} & {"f16", "bf16"}]
+        self.rows = [self.one(halves) if halves and self.chance(0.7) else self.op.dtypes[0] for _ in range(count)]
 
     def legal(self, count: int) -> Iterator[StepCall]:
         """Up to `number` legal calls; fewer if legal ones are rare."""
@@ -76,7 +81,7 @@ class StepCaller:
         """A call, legal or not; None where sizes make no shapes, or too large ones."""
         op = self.op
         rank = int(self.rng.integers(op.spatial_rank.min, op.spatial_rank.max + 1))
-        row = self.one(op.dtypes[: self.rows])
+        row = self.one(self.rows)
         facts = self.facts(rank, tame)
         self.omitted: set[str] = set()
         lackable = {t.dims[axis].text for t in op.tensors for axis in t.may_lack}

@@ -92,7 +92,9 @@ def first_disagreement(
     module: ModuleType, op: Op, rng: Rng, count: int, seen: Counter[str], rows: int | None = None
 ) -> str | None:
     """Legal calls, some into arrays of the caller, and calls a step from legal; the first that is judged otherwise."""
-    caller = StepCaller(op, rng, rows)
+    caller = StepCaller(op, rng)
+    if rows is not None:
+        caller.draw_rows(rows)
     for number, call in enumerate(caller.legal(count)):
         shapes = call.validation.shapes
         row = call.validation.row or {}

@@ -43,11 +43,11 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
 
 
-def _inverse(tree: Call, users: Sequence[Part]) -> Expr:
+def _inverse(tree: Expr, users: Sequence[Part]) -> Expr:
     """The reciprocal of a root if steps do no more than divide by it, else the value itself."""
     divided = sum(1 for part in users for node in _nodes(part) if _divisor(node) == tree)
     everywhere = sum(1 for part in users for node in _nodes(part) if node == tree)
-    root = tree.function == "sqrt" and divided == everywhere
+    root = isinstance(tree, Call) and tree.function == "sqrt" and divided == everywhere
     return Binary("/", Number(1), tree) if root else tree
 
 
