@@ -97,10 +97,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             total[n] = 0.0f;
         }
         for (int64_t n = 0; n < N; ++n) {
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
+            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
@@ -108,19 +105,11 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]);
-                            }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]);
-                        }
+                        sums_0_ = opwright_sum_row_bf16(sums_0_, src_row_, n_);
                     }
                 }
             }
-            total[n] += opwright_sum_of_f32(sums_0_);
+            total[n] += opwright_sum_of(sums_0_);
         }
         for (int64_t n = 0; n < N; ++n) {
             mean[n] = total[n] / ((float)C / (float)G * (float)X_cells_);
@@ -296,10 +285,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                 diff_beta_sum_[diff_beta_C_] = 0.0f;
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
-                float sums_5_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_5_[j_] = 0.0f;
-                }
+                opwright_lanes sums_5_ = opwright_lanes_of(0.0f);
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
@@ -307,19 +293,11 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                            const int64_t whole_ = n_ / 32 * 32;
-                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_5_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]);
-                                }
-                            }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_5_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]);
-                            }
+                            sums_5_ = opwright_sum_row_bf16(sums_5_, diff_dst_row_, n_);
                         }
                     }
                 }
-                diff_beta_sum_[g * k_end_0_ + k] += opwright_sum_of_f32(sums_5_);
+                diff_beta_sum_[g * k_end_0_ + k] += opwright_sum_of(sums_5_);
             }
         }
     }
@@ -382,10 +360,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < end_; ++g) {
                 total[g - begin_ + n * block_] = 0.0f;
             }
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-                const int64_t n_ = 512;
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                const int64_t n_ = 256;
                 float *restrict total_row_ = total + (g - begin_ + n * block_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -416,7 +394,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     total_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_ + n * block_);
                 float tile_[64];
@@ -530,10 +508,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < end_; ++g) {
                 spread[g - begin_ + n * block_] = 0.0f;
             }
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-                const int64_t n_ = 512;
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (g - begin_ + n * block_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -565,7 +543,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     spread_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_ + n * block_);
                 float tile_[64];
@@ -682,10 +660,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < end_; ++g) {
                 variance_sum[g - begin_ + n * block_] = 0.0f;
             }
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-                const int64_t n_ = 512;
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                const int64_t n_ = 256;
                 float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -722,7 +700,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     variance_sum_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
                 float tile_[64];
@@ -869,10 +847,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < end_; ++g) {
                 mean_sum[g - begin_ + n * block_] = 0.0f;
             }
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 512 * 512; g += 512) {
-                const int64_t n_ = 512;
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                const int64_t n_ = 256;
                 float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
-                float tile_[512];
+                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -905,7 +883,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     mean_sum_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 512 * 512; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
                 float tile_[64];

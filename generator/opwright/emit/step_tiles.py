@@ -1,9 +1,9 @@
 """A reduction with independent lanes: a tile of lanes is accumulated in registers over the reduced letters.
 
 In: a step whose target has the letter of the lanes, and its loops. Out: statements for all lanes: tiles of WIDTHS
-lanes, the widest first, then the rest. A wide tile reads memory in long rows. The last tile of sums that nothing else has
-begun is made of as many lanes, some of them again: with 9 lanes more than whole tiles have, 777 x 999 rows of f32 take
-0.9 of the time (AMD Zen 4, gcc 12.2).
+lanes, the widest first, then the rest. A wide tile reads memory in long rows. The last tile of sums that nothing else
+has begun is made of as many lanes, some of them again: with 9 lanes more than whole tiles have, 777 x 999 rows of f32
+take 0.9 of the time (AMD Zen 4, gcc 12.2).
 After every TERMS terms a tile is added to its target: errors grow with TERMS and with the number of such sums, not with
 their product. Each lane adds in the same order whatever its tile. Steps that read nothing but these sums of it follow
 while the tile is in registers.
@@ -21,8 +21,8 @@ from .step_bounds import Bounds
 from .step_loops import Loop, Loops
 from .step_rows import N, Row, updated
 
-# Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096 f32
-# summed over the first axis, 1.8 for 64x128x256 over the second (AMD Zen 4, gcc 12.2): 256 lanes fit into registers.
+# Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096
+# f32 summed over the first axis, 1.8 for 64x128x256 over the second (AMD Zen 4, gcc 12.2): registers hold 256 lanes.
 WIDTHS = (256, 64, 32)
 TERMS = 128
 TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
