@@ -57,7 +57,10 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 # The engines of contractions with windows begin with a driver of their own.
-FILES |= {f"window_{group}": {f"window_{group}.c": (), **FILES[group]} for group in ("data", "weights", "channelwise")}
+FILES |= {
+    f"window_{group}": {"window.c": (f"-DOPWRIGHT_SOLVES={group}",), **FILES[group]}
+    for group in ("data", "weights", "channelwise")
+}
 # The same of y and x, whose sums are stored as floats whatever the operands are.
 FILES["window_wide"] = {file: (*tuning, "-DOPWRIGHT_WIDE") for file, tuning in FILES["window_data"].items()}
 

@@ -81,16 +81,16 @@ def test_the_engine_of_a_class_follows_from_its_channels_and_not_from_its_name()
     texts = {name: text.replace("depthwise", "single") for name, text in real_texts().items()}
     op = load_texts(texts).op("ConvTranspose")
     assert {stem.group: stem.part for stem in stems(op)} == {"dense": "", "single": "single", "grouped": ""}
-    assert [(found.path, found.solve) for found in defined(op, op.dtypes[0])] == [
-        ("c/entries/conv_transpose_f32.c", "x"),
-        ("c/entries/conv_transpose_f32_single.c", "channelwise_x"),
+    assert [(found.path, found.engine) for found in defined(op, op.dtypes[0])] == [
+        ("c/entries/conv_transpose_f32.c", "data"),
+        ("c/entries/conv_transpose_f32_single.c", "channelwise"),
     ]
 
 
 def test_a_class_that_only_bears_the_name_has_the_engine_of_all():
     op = classes("when: IC == G and OC == G, let: {IC: G, OC: G}", "when: IC == G, let: {IC: G}")
     assert {library_part(op, group) for group in op.classes} == {""}
-    assert {found.solve for row in op.dtypes for found in defined(op, row)} == {"x"}
+    assert {found.engine for row in op.dtypes for found in defined(op, row)} == {"data"}
     assert {entries_path(op, "f32", group) for group in op.classes} == {"c/entries/conv_transpose_f32.c"}
 
 

@@ -95,6 +95,7 @@ class Entries:
     prototype: Prototype
     scratch: Prototype
     fixed: Prototype
+    engine: str
     solve: str
     arguments: tuple[Expr, ...]
     forms: tuple[Form, ...]
@@ -150,7 +151,8 @@ def entries(op: Op, file: EntryFile) -> Entries:
         prototype=file.prototype,
         scratch=file.scratch,
         fixed=file.fixed,
-        solve=f"channelwise_{form.solve}" if channelwise else form.solve,
+        engine="channelwise" if channelwise else "weights" if form.solve == "w" else "data",
+        solve=form.solve,
         arguments=_arguments(form, any(one.shifted for one in made)),
         forms=made,
         entries=tuple(Entry(name, one, tuple(f"{name}_{isa.name}" for isa in file.isas)) for name, one in each),
@@ -176,7 +178,7 @@ def _arguments(form: NormalForm, shifted: bool) -> tuple[Expr, ...]:
     weights: Expr = Name(_weights(form).tensor)
     if shifted:
         weights = Binary("+", weights, nodes.call(FIRST_OF_FORM, Name(SIZES)))
-    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, weights)}
+    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, Name("NULL"), weights)}
     return orders[form.solve]
 
 

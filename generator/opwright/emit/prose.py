@@ -78,7 +78,7 @@ def unit_head(op: Op, row: Mapping[str, str], sizes: Sequence[SizeField]) -> lis
 
 def entries_head(op: Op, e: Entries) -> list[str]:
     """The head of a file of fast kernels: how a call becomes a problem of the engine."""
-    solved = {"y": "the small tensor", "x": "the big tensor", "w": "the weights"}[e.solve[-1]]
+    solved = {"y": "the small tensor", "x": "the big tensor", "w": "the weights"}[e.solve]
     isas = enumerated([isa.name for isa in e.isas])
     lines = [f"{op.op}, {e.dtype}: the fast kernels, one text for {isas}.", ""]
     lines += wrapped(

@@ -8,7 +8,7 @@
 #ifndef OPWRIGHT_ENGINE_H
 #define OPWRIGHT_ENGINE_H
 
-#include "problem.h"
+#include "solves.h"
 #include "widths.h"
 
 #define over_channels OPWRIGHT_NAME(over_channels)
@@ -27,11 +27,7 @@
 #define product_fits OPWRIGHT_NAME(product_fits)
 #define product_scratch OPWRIGHT_NAME(product_scratch)
 
-// Which of the three tensors of a problem is computed.
-typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
-
-// Any solve, slowly and without scratch, for problems that are empty or nearly all padding. `first` is big, for x
-// small; `second` the weights, for w small.
+// Any solve, slowly and without scratch, for problems that are empty or nearly all padding.
 bool plain_fits(const opwright_problem *problem);
 void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
            const elem *bias, sum_cell *out, const opwright_team *team);
@@ -65,9 +61,9 @@ void col2im(const opwright_problem *problem, bool backward, const elem *in, cons
 int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // w.
-void OPWRIGHT_NAME(weights)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
-                            const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *problem, int64_t workers);
+void OPWRIGHT_NAME(over_pixels)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
+                                const opwright_team *team, void *scratch);
+int64_t OPWRIGHT_NAME(over_pixels_scratch)(const opwright_problem *problem, int64_t workers);
 
 // The same over width lanes, for few channels on both sides; otherwise it returns false, and its scratch is -1.
 bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,

@@ -5,7 +5,7 @@
 // depend only on the problem, never on the number of workers. Terms with an index outside its tensor
 // do not exist: the value of their other factor, even Inf or NaN, does not matter. Outputs overlap no input.
 //
-// `scratch` has at least the bytes that the function of the same name returns for team->workers (1 if team
+// `scratch` has at least the bytes that `..._scratch` returns for team->workers (1 if team
 // is NULL), aligned to 64 bytes; it is not read before it is written. Nothing else is allocated and nothing can fail.
 
 //
@@ -29,36 +29,18 @@ enum {
 };
 enum { OPWRIGHT_MAX_FIXED = 4 }; // maximum number of values
 
-// small from big; bias has one value per channel of small, or is NULL.
-void OPWRIGHT_NAME(y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
-                      sum_cell *small, const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(y_fixed)(const opwright_problem *p, int64_t *values);
+// What is computed: small, big or the weights.
+typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
 
-// big from small; bias has one value per channel of big, or is NULL.
-void OPWRIGHT_NAME(x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
-                      sum_cell *big, const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(x_fixed)(const opwright_problem *p, int64_t *values);
+// `first` is big, for x small; `second` the weights, for w small. bias has one value per channel of y or x, or is NULL.
+typedef void opwright_solve_function(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second,
+                                     const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
+typedef int64_t opwright_scratch_function(opwright_solve solve, const opwright_problem *p, int64_t workers);
+typedef int64_t opwright_fixed_function(opwright_solve solve, const opwright_problem *p, int64_t *values);
 
-// weights from both.
-void OPWRIGHT_NAME(w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                      const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(w_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(w_fixed)(const opwright_problem *p, int64_t *values);
-
-// The same for groups with one channel on either side, by a separate engine.
-void OPWRIGHT_NAME(channelwise_y)(const opwright_problem *p, const elem *big, const elem *weights, const elem *bias,
-                                  sum_cell *small, const opwright_team *team, void *scratch);
-void OPWRIGHT_NAME(channelwise_x)(const opwright_problem *p, const elem *small, const elem *weights, const elem *bias,
-                                  sum_cell *big, const opwright_team *team, void *scratch);
-void OPWRIGHT_NAME(channelwise_w)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                                  const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(channelwise_y_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(channelwise_y_fixed)(const opwright_problem *p, int64_t *values);
-int64_t OPWRIGHT_NAME(channelwise_x_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(channelwise_x_fixed)(const opwright_problem *p, int64_t *values);
-int64_t OPWRIGHT_NAME(channelwise_w_scratch)(const opwright_problem *p, int64_t workers);
-int64_t OPWRIGHT_NAME(channelwise_w_fixed)(const opwright_problem *p, int64_t *values);
+// y and x; w; all three, of groups with one channel on either side. A library has one of these engines.
+opwright_solve_function OPWRIGHT_NAME(data), OPWRIGHT_NAME(weights), OPWRIGHT_NAME(channelwise);
+opwright_scratch_function OPWRIGHT_NAME(data_scratch), OPWRIGHT_NAME(weights_scratch), OPWRIGHT_NAME(channelwise_scratch);
+opwright_fixed_function OPWRIGHT_NAME(data_fixed), OPWRIGHT_NAME(weights_fixed), OPWRIGHT_NAME(channelwise_fixed);
 
 #endif

@@ -407,7 +407,7 @@ static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight
     return q;
 }
 
-int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t workers) {
+int64_t OPWRIGHT_NAME(over_pixels_scratch)(const opwright_problem *p, int64_t workers) {
     int64_t first_weight;
     if (p->G * p->A * p->B == 0)
         return 0;
@@ -416,7 +416,7 @@ int64_t OPWRIGHT_NAME(weights_scratch)(const opwright_problem *p, int64_t worker
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
-void OPWRIGHT_NAME(weights)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+void OPWRIGHT_NAME(over_pixels)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                             const opwright_team *team, void *scratch) {
     if (p->G * p->A * p->B == 0)
         return;

@@ -128,17 +128,17 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_data_size
         const opwright_conv_transpose_backward_data_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise_y)(&problem, diff_dst, weights, NULL, diff_src, team, scratch); \
+        OPWRIGHT_NAME(channelwise)(OPWRIGHT_Y, &problem, diff_dst, weights, NULL, diff_src, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_backward_data_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_y_scratch)(&problem, workers); \
+        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_Y, &problem, workers); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_backward_data_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_y_fixed)(&problem, values); \
+        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_Y, &problem, values); \
     }
 
 KERNEL(conv_transpose_backward_data_f16_ncx_iox_depthwise, ncx_iox)

@@ -130,17 +130,17 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_weights_s
         const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(w)(&problem, diff_dst, src, diff_weights, team, scratch); \
+        OPWRIGHT_NAME(weights)(OPWRIGHT_W, &problem, diff_dst, src, NULL, diff_weights, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(w_scratch)(&problem, workers); \
+        return OPWRIGHT_NAME(weights_scratch)(OPWRIGHT_W, &problem, workers); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(w_fixed)(&problem, values); \
+        return OPWRIGHT_NAME(weights_fixed)(OPWRIGHT_W, &problem, values); \
     }
 
 KERNEL(conv_transpose_backward_weights_bf16_ncx_iox_dense, ncx_iox)

@@ -129,17 +129,17 @@ static opwright_problem nxc_xio(const opwright_convolution_sizes *s)
         const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(y)(&problem, src, weights, bias, dst, team, scratch); \
+        OPWRIGHT_NAME(data)(OPWRIGHT_Y, &problem, src, weights, bias, dst, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(y_scratch)(&problem, workers); \
+        return OPWRIGHT_NAME(data_scratch)(OPWRIGHT_Y, &problem, workers); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(y_fixed)(&problem, values); \
+        return OPWRIGHT_NAME(data_fixed)(OPWRIGHT_Y, &problem, values); \
     }
 
 KERNEL(convolution_f16_ncx_oix_dense, ncx_oix)

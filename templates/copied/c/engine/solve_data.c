@@ -1,7 +1,6 @@
 // y and x, each by the way that suits the problem.
 
 #include "engine.h"
-#include "solves.h"
 
 enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter one gains nothing
 
@@ -140,8 +139,9 @@ static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) 
     return biases + over_channels_scratch(&p, backward, workers);
 }
 
-static void solve_data(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                       const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+void OPWRIGHT_NAME(data)(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
+                         const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+    const bool backward = solve == OPWRIGHT_X;
     const int64_t in_step = backward ? problem->small_x[2] : problem->big_x[2];
     const int64_t out_step = backward ? problem->big_x[2] : problem->small_x[2];
     for (int64_t first = 0, last; first < INT64_MAX; first = last) {
@@ -150,16 +150,17 @@ static void solve_data(const opwright_problem *problem, bool backward, const ele
     }
 }
 
-static int64_t data_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+int64_t OPWRIGHT_NAME(data_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers) {
     int64_t bytes = 0;
     for (int64_t first = 0, last; first < INT64_MAX; first = last) {
         const opwright_problem p = wrapped(problem, first, &last);
-        bytes = max(bytes, rows_scratch(upright(&p), backward, workers));
+        bytes = max(bytes, rows_scratch(upright(&p), solve == OPWRIGHT_X, workers));
     }
     return bytes;
 }
 
-static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
+int64_t OPWRIGHT_NAME(data_fixed)(opwright_solve solve, const opwright_problem *problem, int64_t *values) {
+    const bool backward = solve == OPWRIGHT_X;
     int64_t last;
     const opwright_problem rows = wrapped(problem, 0, &last);
     opwright_problem p = upright(&rows);
@@ -171,30 +172,4 @@ static int64_t data_fixed(const opwright_problem *problem, bool backward, int64_
         !over_channels_fixed(&p, backward, values))
         return OPWRIGHT_NOT_FIXED;
     return OPWRIGHT_FIXED_CHANNELS;
-}
-
-void OPWRIGHT_NAME(y)(const opwright_problem *problem, const elem *big, const elem *weights, const elem *bias,
-                      sum_cell *small, const opwright_team *team, void *scratch) {
-    solve_data(problem, false, big, weights, bias, small, team, scratch);
-}
-
-void OPWRIGHT_NAME(x)(const opwright_problem *problem, const elem *small, const elem *weights, const elem *bias,
-                      sum_cell *big, const opwright_team *team, void *scratch) {
-    solve_data(problem, true, small, weights, bias, big, team, scratch);
-}
-
-int64_t OPWRIGHT_NAME(y_scratch)(const opwright_problem *problem, int64_t workers) {
-    return data_scratch(problem, false, workers);
-}
-
-int64_t OPWRIGHT_NAME(x_scratch)(const opwright_problem *problem, int64_t workers) {
-    return data_scratch(problem, true, workers);
-}
-
-int64_t OPWRIGHT_NAME(y_fixed)(const opwright_problem *problem, int64_t *values) {
-    return data_fixed(problem, false, values);
-}
-
-int64_t OPWRIGHT_NAME(x_fixed)(const opwright_problem *problem, int64_t *values) {
-    return data_fixed(problem, true, values);
 }
