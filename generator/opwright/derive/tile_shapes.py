@@ -157,3 +157,19 @@ COLUMNS = _family(
         EVERY: [(1, 3), (1, 6), (1, 9), (2, 3), (2, 5), (3, 2), (3, 3), (4, 1), (4, 2)],
     },
 )  # fmt: skip
+
+# Groups with one channel on either side, over channel lanes. y and x: taps of a row, and the step of pixels; 0 taps are
+# any number, in a loop. Units of f16 and bf16 are for many taps. w: rows and columns of taps, widest first.
+WALKS: tuple[Shape, ...] = ((2, 1), (3, 1), (5, 1), (7, 1), (3, 2), (5, 2), (0, 1))
+UNIT_WALKS: tuple[Shape, ...] = ((5, 1), (7, 1), (0, 1))
+BLOCKS = ((3, 3), ("ROWS_OF_5", 5), ("ROWS_OF_7", 7), (1, 7), (1, 5), (1, 3), (1, 1))
+UNIT_BLOCKS: tuple[Shape, ...] = ((1, 7), (1, 3), (1, 1))
+# The same over width lanes. y and x: taps on a side, the step of rows, rows at once, vectors; with 16 registers the
+# weights of 5x5 stay in memory. w: rows and columns of taps, the stride (0: any), rows at once.
+STRIPS = ((3, 1, 4, "1"), (3, 2, 2, "1"), (5, 1, 4, "1 + (LANES == 8)"), (5, 2, 2, "1 + (LANES == 8)"), (7, 1, 4, "2"))
+WIDTH_BLOCKS = (
+    *((3, 3, stride, at_once) for stride, at_once in ((1, 4), (2, 2), (0, 1))),
+    *(("ROWS_OF_5", 5, stride, at_once) for stride, at_once in ((1, 4), (2, 2), (0, 1))),
+    *(("ROWS_OF_7", 7, stride, at_once) for stride, at_once in ((1, 4), (0, 1))),
+    *((1, columns, 0, 1) for columns in (7, 5, 3, 1)),
+)

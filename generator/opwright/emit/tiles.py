@@ -79,6 +79,13 @@ def files() -> dict[str, Output]:
         "tile_shapes.h": bounds,
         "weights_tiles.h": {"kinds": _KINDS, "merged_kinds": _MERGED},
         "columns_tiles.h": {"columns": tile_shapes.COLUMNS},
+        "depthwise_channels_tiles.h": {
+            "walks": tile_shapes.WALKS,
+            "unit_walks": tile_shapes.UNIT_WALKS,
+            "blocks": tile_shapes.BLOCKS,
+            "unit_blocks": tile_shapes.UNIT_BLOCKS,
+        },
+        "depthwise_columns_tiles.h": {"strips": tile_shapes.STRIPS, "width_blocks": tile_shapes.WIDTH_BLOCKS},
     }
 
     def made(name: str) -> Output:

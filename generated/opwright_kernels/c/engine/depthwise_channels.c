@@ -20,18 +20,6 @@
 #include "depthwise.h"
 
 #define P (LANES == 8 ? 4 : 7) // pixels of a row of a tile over channel lanes, which has two rows
-#define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
-#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-// The maximum number of taps with code of their own: the usual ones, and those that the file is compiled for.
-#if defined(OPWRIGHT_FIXED_TAPS)
-enum { MAX_TAPS = OPWRIGHT_FIXED_TAPS > 7 ? OPWRIGHT_FIXED_TAPS : 7, MAX_ROWS = 5 };
-#elif defined(OPWRIGHT_FIXED_W_COLUMNS)
-enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
-       MAX_ROWS = OPWRIGHT_FIXED_W_ROWS > 5 ? OPWRIGHT_FIXED_W_ROWS : 5 };
-#else
-enum { MAX_TAPS = 7, MAX_ROWS = 5 };
-#endif
-
 // The size of a unit in elements: a float, or a pair of elements.
 #if defined(OPWRIGHT_F32)
 #define UNIT_ELEMS 1
@@ -73,175 +61,7 @@ INLINE vec multiply(const bool pairs, vec sum, vec x, vec w) {
     return sum + x * w;
 }
 
-typedef struct tile {
-    const elem *in;   // the block of channels at position 0
-    const float *w;   // [kd][kh][kw][LANES]
-    elem *out;        // the first pixel
-    const int64_t *in_x, *in_size;
-    int64_t w_x[3];
-    taps d, h, w_taps; // of the first pixel; d is clipped
-    int64_t in_step;  // from a pixel to the next, in steps of the taps
-    int64_t shift;    // from the first row to the second, in steps of the taps
-    int64_t rows, pixels, lanes;
-    int64_t out_row, out_step; // from a row and a pixel to the next, in elements
-    vec bias;
-} tile;
-
-// One row of input, for the rows of the tile that read it. `units`: it has units; neighbouring taps are then a pair,
-// and the last of an odd number is single, as are all with `edge`.
-INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool first,
-                      const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
-                      int64_t high, vec acc[2][P]) {
-    const int64_t pitch = t->w_taps.at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
-    const bool pairs = units && OPWRIGHT_PAIRS && !edge;
-    if (KW > 0) {
-        vec a[MAX_TAPS], b[MAX_TAPS];
-        UNROLL for (int k = 0; k < KW; k++) {
-            const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
-            a[k] = first ? alone(units && !paired, vec_load(w + k * w_step)) : (vec){0};
-            b[k] = second ? alone(units && !paired, vec_load(w - w_back + k * w_step)) : (vec){0};
-        }
-        UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
-            STEP(in);
-            if (edge && (c < low || c >= high))
-                continue;
-            const vec x = units ? unit_load(in) : lanes_load(in, edge, t->lanes);
-            UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P) {
-                const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
-                if (paired && k % 2 == 1)
-                    continue;
-                const vec v = alone(units && !paired, x);
-                if (first)
-                    acc[0][(c - k) / S] = multiply(paired, acc[0][(c - k) / S], v, a[k]);
-                if (second)
-                    acc[1][(c - k) / S] = multiply(paired, acc[1][(c - k) / S], v, b[k]);
-            }
-        }
-    } else {
-        // Taps that some pixel uses.
-        int64_t k = max(0, low - (P - 1) * t->in_step), end = min(t->w_taps.count, high);
-        if (pairs)
-            k -= k % 2, end = min(t->w_taps.count, end + end % 2);
-        const int64_t alone_from = pairs ? end - end % 2 : k;
-        in += k * pitch, w += k * w_step;
-        for (; pairs && k < alone_from; k += 2, in += 2 * pitch, w += 2 * w_step) {
-            const vec a = first ? vec_load(w) : (vec){0}, b = second ? vec_load(w - w_back) : (vec){0};
-            const elem *at = in;
-            UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch) {
-                STEP(at);
-                const vec x = unit_load(at);
-                if (first)
-                    acc[0][i] = multiply(true, acc[0][i], x, a);
-                if (second)
-                    acc[1][i] = multiply(true, acc[1][i], x, b);
-            }
-            UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
-        }
-        for (; k < end; k++, in += pitch, w += w_step) {
-            const vec a = first ? alone(units, vec_load(w)) : (vec){0};
-            const vec b = second ? alone(units, vec_load(w - w_back)) : (vec){0};
-            const elem *at = in;
-            int64_t c = k;
-            UNROLL for (int i = 0; i < P; i++, at += t->in_step * pitch, c += t->in_step) {
-                STEP(at);
-                if (edge && (c < low || c >= high))
-                    continue;
-                const vec x = alone(units, units ? unit_load(at) : lanes_load(at, edge, t->lanes));
-                if (first)
-                    acc[0][i] += x * a;
-                if (second)
-                    acc[1][i] += x * b;
-            }
-            UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
-        }
-    }
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
-}
-
-INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const tile *t) {
-    vec acc[2][P];
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
-    // Columns of the walk within the input.
-    const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->in_size[2]);
-    const int64_t shift = t->rows > 1 ? t->shift : 0, w_back = shift * t->h.k_step * t->w_x[1];
-    for (int64_t jd = 0; jd < t->d.count; jd++)
-        for (int64_t j = 0; j < t->h.count + shift; j++) {
-            const int64_t h = t->h.at + j * t->h.at_step;
-            if (h < 0 || h >= t->in_size[1])
-                continue;
-            const elem *in =
-                t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] + h * t->in_x[1] + t->w_taps.at * t->in_x[2];
-            const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
-                             (t->h.k + j * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
-            const bool first = j < t->h.count, second = t->rows > 1 && j >= shift;
-            if (first && second)
-                tile_walk(KW, S, units, edge, true, true, t, in, w, w_back, low, high, acc);
-            else if (first)
-                tile_walk(KW, S, units, edge, true, false, t, in, w, w_back, low, high, acc);
-            else if (second)
-                tile_walk(KW, S, units, edge, false, true, t, in, w, w_back, low, high, acc);
-        }
-    if (t->rows == 2 && t->pixels == P && t->lanes == LANES) {
-        UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++)
-            elem_store(t->out + r * t->out_row + i * t->out_step, acc[r][i] + t->bias);
-        return;
-    }
-    float sums[2][P][LANES];
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) vec_store(sums[r][i], acc[r][i] + t->bias);
-    for (int64_t r = 0; r < t->rows; r++)
-        for (int64_t i = 0; i < t->pixels; i++)
-            lanes_store(t->out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
-}
-
-typedef void tile_function(const tile *t);
-#define TILE(KW, S)                                                                                                    \
-    static void tile_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, false, t); }                                 \
-    static void edge_k##KW##_s##S(const tile *t) { tile_run(KW, S, false, true, t); }
-TILE(0, 1)
-TILE(2, 1)
-TILE(3, 1)
-TILE(5, 1)
-TILE(7, 1)
-TILE(3, 2)
-TILE(5, 2)
-
-#ifdef OPWRIGHT_FIXED_TAPS
-static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, false, t); }
-static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, t); }
-#endif
-
-typedef struct row_of_tiles {
-    int64_t taps, in_step;
-    tile_function *inner, *edge;
-} row_of_tiles;
-static const row_of_tiles tiles[] = {
-    {2, 1, tile_k2_s1, edge_k2_s1}, {3, 1, tile_k3_s1, edge_k3_s1}, {5, 1, tile_k5_s1, edge_k5_s1},
-    {7, 1, tile_k7_s1, edge_k7_s1}, {3, 2, tile_k3_s2, edge_k3_s2}, {5, 2, tile_k5_s2, edge_k5_s2},
-#ifdef OPWRIGHT_FIXED_TAPS
-    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, tile_fixed, edge_fixed},
-#endif
-    {0, 0, tile_k0_s1, edge_k0_s1},
-};
-
-// The same for input of units; few blocks need bounds checks there.
-#if UNIT_ELEMS > 1
-static void units_edge(const tile *t) { tile_run(0, 1, true, true, t); }
-static void units_k0(const tile *t) { tile_run(0, 1, true, false, t); }
-static void units_k5(const tile *t) { tile_run(5, 1, true, false, t); }
-static void units_k7(const tile *t) { tile_run(7, 1, true, false, t); }
-#ifdef OPWRIGHT_FIXED_TAPS
-static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, false, t); }
-#endif
-static const row_of_tiles unit_tiles[] = {
-    {5, 1, units_k5, units_edge}, {7, 1, units_k7, units_edge},
-#ifdef OPWRIGHT_FIXED_TAPS
-    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, units_fixed, units_edge},
-#endif
-    {0, 0, units_k0, units_edge},
-};
-#else
-#define unit_tiles tiles
-#endif
+#include "depthwise_channels_tiles.h"
 
 static const row_of_tiles *tiles_for(const row_of_tiles *t, int64_t count, int64_t in_step) {
     while (t->taps != 0 && (t->taps != count || t->in_step != in_step))
@@ -620,146 +440,7 @@ static void gather(const elem *from, const int64_t size[3], const int64_t x[3], 
         }
 }
 
-enum { SUM_PIXELS = 128, W_BLOCKS = 16, W_PIXELS = 4 }; // of a round; of a task; at once
-
-INLINE vec w_load(const bool units, const elem *p, bool part, int64_t lanes) {
-    return units ? unit_load(p) : lanes_load(p, part, lanes);
-}
-
-// PIXELS of a row from o on against KH rows of a kernel, `x` and `dy` those of pixel 0 and tap 0. Every column of the
-// input is read once for all pixels and taps that use it: 2.2 instead of 5.6 reads for 5x5 taps. STEP is the stride of
-// a kernel without dilation, or 0 for any of one pixel. `edge`: only the kernel rows that `rows` has a bit for, columns
-// of the input, [0, width) when counted from tap 0 of pixel 0 at `column`, and the first lanes.
-INLINE void w_pixels(const bool units, const int KH, const int KW, const int PIXELS, const int STEP_OF, const bool edge,
-                     const opwright_problem *p, const elem *x, const elem *dy, int64_t lanes, uint32_t rows,
-                     int64_t column, int64_t o, vec acc[MAX_ROWS][MAX_TAPS]) {
-    const int64_t D = p->dilation[2], pitch = D * p->big_x[2], line = p->dilation[1] * p->big_x[1];
-    const elem *at = x + o * p->stride[2] * p->big_x[2];
-    int64_t c = column + o * p->stride[2];
-    vec y[W_PIXELS];
-    UNROLL for (int i = 0; i < PIXELS; i++) y[i] = w_load(units, dy + (o + i) * p->small_x[2], edge, lanes);
-    UNROLL_ALL for (int i = 0; i < (PIXELS - 1) * STEP_OF + KW; i++, at += pitch, c += D) {
-        STEP(at);
-        if (edge && (uint64_t)c >= (uint64_t)p->big[2])
-            continue;
-        UNROLL for (int h = 0; h < KH; h++) {
-            if (edge && !(rows >> h & 1))
-                continue;
-            const vec v = w_load(units, at + h * line, edge, lanes);
-            if (STEP_OF == 0)
-                acc[h][i] += y[0] * v;
-            else
-                UNROLL for (int j = 0; j < KW; j++) if (i >= j && (i - j) % STEP_OF == 0 && (i - j) / STEP_OF < PIXELS)
-                    acc[h][j] += y[(i - j) / STEP_OF] * v;
-        }
-    }
-    UNROLL for (int h = 0; h < KH; h++) UNROLL for (int j = 0; j < KW; j++) PIN(acc[h][j]);
-}
-
-// Pixels of a row from o on, in groups of W_PIXELS; for those in [low, high) all taps are in bounds.
-INLINE int64_t w_row(const bool units, const int KH, const int KW, const int STEP_OF, const opwright_problem *p, const elem *x,
-                     const elem *dy, int64_t lanes, uint32_t rows, int64_t column, int64_t low, int64_t high,
-                     vec acc[MAX_ROWS][MAX_TAPS]) {
-    const bool whole = lanes == LANES && rows == (1u << KH) - 1;
-    int64_t o = 0;
-    for (; o + W_PIXELS <= p->small[2]; o += W_PIXELS)
-        if (whole && o >= low && o + W_PIXELS <= high)
-            w_pixels(units, KH, KW, W_PIXELS, STEP_OF, false, p, x, dy, lanes, rows, column, o, acc);
-        else
-            w_pixels(units, KH, KW, W_PIXELS, STEP_OF, true, p, x, dy, lanes, rows, column, o, acc);
-    return o;
-}
-
-// KH x KW taps from (kd, kh, kw) on over rows [row, end), added to sum[kd][kh][kw][LANES].
-INLINE void w_run(const bool units, const int KH, const int KW, const opwright_problem *p, const elem *big, const elem *small,
-                  int64_t lanes, const int64_t k[3], int64_t row, int64_t end, float *sum) {
-    vec acc[MAX_ROWS][MAX_TAPS];
-    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) acc[i][j] = (vec){0};
-    const int64_t S = p->stride[2], D = p->dilation[2], column = k[2] * D - p->pad[2];
-    const int64_t low = min(p->small[2], column < 0 ? ceil_div(-column, S) : 0);
-    const int64_t room = p->big[2] - 1 - column - (KW - 1) * D;
-    const int64_t high = max(low, min(p->small[2], room < 0 ? 0 : room / S + 1));
-    for (; row < end; row++) {
-        const int64_t od = row / p->small[1], oh = row % p->small[1];
-        const int64_t d = od * p->stride[0] + k[0] * p->dilation[0] - p->pad[0];
-        const int64_t h = oh * p->stride[1] + k[1] * p->dilation[1] - p->pad[1];
-        if (d < 0 || d >= p->big[0])
-            continue;
-        const elem *dy = small + od * p->small_x[0] + oh * p->small_x[1];
-        const elem *x = big + d * p->big_x[0] + h * p->big_x[1] + column * p->big_x[2];
-        uint32_t rows = 0; // those with a row of input in bounds
-        UNROLL for (int i = 0; i < KH; i++)
-            rows |= (uint32_t)((uint64_t)(h + i * p->dilation[1]) < (uint64_t)p->big[1]) << i;
-        if (rows == 0)
-            continue;
-        int64_t o = 0;
-        if (KW > 1 && D == 1 && S == 1)
-            o = w_row(units, KH, KW, 1, p, x, dy, lanes, rows, column, low, high, acc);
-        else if (KW > 1 && D == 1 && S == 2)
-            o = w_row(units, KH, KW, 2, p, x, dy, lanes, rows, column, low, high, acc);
-        if (o == 0 && lanes == LANES && rows == (1u << KH) - 1) {
-            for (; o < low; o++)
-                w_pixels(units, KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
-            for (; o < high; o++)
-                w_pixels(units, KH, KW, 1, 0, false, p, x, dy, lanes, rows, column, o, acc);
-        }
-        for (; o < p->small[2]; o++)
-            w_pixels(units, KH, KW, 1, 0, true, p, x, dy, lanes, rows, column, o, acc);
-    }
-    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int j = 0; j < KW; j++) {
-        float *to = sum + (((k[0] * p->taps[1]) + k[1] + i) * p->taps[2] + k[2] + j) * LANES;
-        vec_store(to, vec_load(to) + acc[i][j]);
-    }
-}
-
-typedef void w_function(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes,
-                        const int64_t k[3], int64_t row, int64_t end, float *sum);
-#define W_BLOCK(NAME, UNITS, KH, KW)                                                                                          \
-    static void NAME(const opwright_problem *p, const elem *big, const elem *small, int64_t lanes, const int64_t k[3], \
-                     int64_t row, int64_t end, float *sum) {                                                           \
-        w_run(UNITS, KH, KW, p, big, small, lanes, k, row, end, sum);                                                         \
-    }
-W_BLOCK(w_several_3, false, 3, 3)
-W_BLOCK(w_several_5, false, ROWS_OF_5, 5)
-W_BLOCK(w_several_7, false, ROWS_OF_7, 7)
-W_BLOCK(w_1, false, 1, 1)
-W_BLOCK(w_3, false, 1, 3)
-W_BLOCK(w_5, false, 1, 5)
-W_BLOCK(w_7, false, 1, 7)
-#ifdef OPWRIGHT_FIXED_W_COLUMNS
-W_BLOCK(w_several_fixed, false, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
-W_BLOCK(w_fixed, false, 1, OPWRIGHT_FIXED_W_COLUMNS)
-#endif
-
-static const struct row_of_blocks {
-    int64_t rows, columns;
-    bool alone;  // only for kernels of just that width
-    w_function *run;
-} w_blocks[] = {
-#ifdef OPWRIGHT_FIXED_W_COLUMNS
-    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, true, w_several_fixed},
-    {1, OPWRIGHT_FIXED_W_COLUMNS, true, w_fixed},
-#endif
-    {3, 3, true, w_several_3}, {ROWS_OF_5, 5, true, w_several_5}, {ROWS_OF_7, 7, true, w_several_7},
-    {1, 7, false, w_7},        {1, 5, false, w_5},                {1, 3, false, w_3},
-    {1, 1, false, w_1},
-};
-#if UNIT_ELEMS > 1
-W_BLOCK(w_units_1, true, 1, 1)
-W_BLOCK(w_units_3, true, 1, 3)
-W_BLOCK(w_units_7, true, 1, 7)
-#ifdef OPWRIGHT_FIXED_W_COLUMNS
-W_BLOCK(w_units_several_fixed, true, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS)
-#endif
-static const struct row_of_blocks w_unit_blocks[] = {
-#ifdef OPWRIGHT_FIXED_W_COLUMNS
-    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, true, w_units_several_fixed},
-#endif
-    {1, 7, false, w_units_7}, {1, 3, false, w_units_3}, {1, 1, false, w_units_1},
-};
-#else
-#define w_unit_blocks w_blocks
-#endif
+enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
 
 // All taps over rows [row, end) of one image and `G` channels.
 // Prefetching the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
@@ -772,7 +453,7 @@ static void w_rows(const bool units, const opwright_problem *p, const elem *big,
                 for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
                     rows = 1;
                     for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
-                        const struct row_of_blocks *b = units ? w_unit_blocks : w_blocks;
+                        const row_of_blocks *b = units ? w_unit_blocks : w_blocks;
                         while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
                                (b->alone && b->columns != p->taps[2]))
                             b++;
@@ -907,7 +588,7 @@ bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t 
 bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
     values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
-    const struct row_of_blocks *b = w_blocks;
+    const row_of_blocks *b = w_blocks;
     while (b->columns != columns && b->columns != 1)
         b++;
     return b->columns != columns && columns <= FIXED_COLUMNS;

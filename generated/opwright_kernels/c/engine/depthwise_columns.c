@@ -18,21 +18,6 @@
 
 #include <math.h>
 
-#define ROWS_OF_5 (LANES == 8 ? 2 : 5) // kernel rows of a w tile of 5 columns, of 7
-#define ROWS_OF_7 (LANES == 8 ? 1 : 3)
-// The maximum number of taps with code of their own: the usual ones, and those that the file is compiled for.
-#if defined(OPWRIGHT_FIXED_ROWS)
-#define FIXED_R (OPWRIGHT_FIXED_ROWS == 1 ? 1 : OPWRIGHT_FIXED_STEP == 1 ? 4 : 2) // rows at once
-#define FIXED_C (OPWRIGHT_FIXED_ROWS == 1 ? 4 : 2)                                // vectors
-enum { MAX_TAPS = OPWRIGHT_FIXED_COLUMNS > 7 ? OPWRIGHT_FIXED_COLUMNS : 7, MAX_ROWS = 5,
-       MAX_ALL = OPWRIGHT_FIXED_ROWS * OPWRIGHT_FIXED_COLUMNS > 49 ? OPWRIGHT_FIXED_ROWS * OPWRIGHT_FIXED_COLUMNS : 49 };
-#elif defined(OPWRIGHT_FIXED_W_ROWS)
-enum { MAX_TAPS = OPWRIGHT_FIXED_W_COLUMNS > 7 ? OPWRIGHT_FIXED_W_COLUMNS : 7,
-       MAX_ROWS = OPWRIGHT_FIXED_W_ROWS > 5 ? OPWRIGHT_FIXED_W_ROWS : 5, MAX_ALL = 49 };
-#else
-enum { MAX_TAPS = 7, MAX_ROWS = 5, MAX_ALL = 49 };
-#endif
-
 // A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
 // phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
 // in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
@@ -40,8 +25,6 @@ enum {
     WIDTH_BYTES = 80 << 10,  // of a unit's input, unless it is one row
     WIDTH_COLUMNS = 2048,    // of a unit's output, in q
     WIDTH_ROWS = 4,          // at the least
-    MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 4, // with code of their own
-    FEW_REGISTERS = LANES == 8, // 16 of them: the weights stay in memory
     FINISH_CHANNELS = 64,
     FEW_TAPS = 9,
     AHEAD = 8192 / sizeof(elem), // elements that are prefetched
@@ -192,64 +175,7 @@ INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
     return c->lead + (step == 1 ? at : at % step * c->line + at / step);
 }
 
-// R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows that use
-// it. `column[kw]` is the place of a tap.
-INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
-                      const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
-    vec weights[MAX_ALL];
-    UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
-    for (int64_t q = 0; q < count; q += C * LANES) {
-        // The last vectors of a row end with it, overlapping those before.
-        if (q > 0 && q + C * LANES > count)
-            q = count - C * LANES;
-        vec acc[MAX_WIDTH_ROWS][MAX_WIDTH_VECTORS];
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) acc[r][v] = (vec){0};
-        UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
-            vec x[MAX_WIDTH_VECTORS];
-            UNROLL for (int v = 0; v < C; v++) x[v] = vec_load(in + i * row + column[k] + q + v * LANES);
-            UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH)
-                UNROLL for (int v = 0; v < C; v++) acc[r][v] += x[v] * weights[(i - r * S) * KW + k];
-        }
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) {
-            elem *to = out + r * out_row + q + v * LANES;
-            if (count >= C * LANES)
-                elem_store(to, acc[r][v] + bias);
-            else if (count > v * LANES)
-                lanes_store(to, acc[r][v] + bias, true, min(LANES, count - v * LANES));
-        }
-    }
-}
-
-typedef void width_function(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,
-                            int64_t count, elem *out, int64_t out_row);
-#define WIDTH(K, S, R, C)                                                                                              \
-    static void width_k##K##_s##S(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,       \
-                                  int64_t count, elem *out, int64_t out_row) {                                         \
-        width_run(K, K, S, R, C, in, row, column, w, bias, count, out, out_row);                                       \
-    }
-WIDTH(3, 1, 4, 1)
-WIDTH(3, 2, 2, 1)
-WIDTH(5, 1, 4, FEW_REGISTERS + 1)
-WIDTH(5, 2, 2, FEW_REGISTERS + 1)
-WIDTH(7, 1, 4, 2)
-#ifdef OPWRIGHT_FIXED_ROWS
-static void width_fixed(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                        elem *out, int64_t out_row) {
-    width_run(OPWRIGHT_FIXED_ROWS, OPWRIGHT_FIXED_COLUMNS, OPWRIGHT_FIXED_STEP, FIXED_R, FIXED_C, in, row, column, w,
-              bias, count, out, out_row);
-}
-#endif
-
-static const struct row_of_widths {
-    int64_t taps[2], in_step, rows;
-    width_function *run;
-} widths[] = {
-#ifdef OPWRIGHT_FIXED_ROWS
-    {{OPWRIGHT_FIXED_ROWS, OPWRIGHT_FIXED_COLUMNS}, OPWRIGHT_FIXED_STEP, FIXED_R, width_fixed},
-#endif
-    {{3, 3}, 1, 4, width_k3_s1}, {{3, 3}, 2, 2, width_k3_s2}, {{5, 5}, 1, 4, width_k5_s1}, {{5, 5}, 2, 2, width_k5_s2},
-    {{7, 7}, 1, 4, width_k7_s1},
-};
+#include "depthwise_columns_tiles.h"
 
 // The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
 INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
@@ -355,7 +281,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
         elem *line = out + residue * s->out_x[1] + q_column * s->axes[2].out_step;
         // The usual kernels, several rows of a lattice at once.
         const lattice rows_of = lattice_of(s, 1);
-        const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
+        const row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
         while (kind < last && (kind->taps[0] != h.count || kind->taps[1] != K[2] || kind->in_step != rows_of.in_step))
             kind++;
         if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !non_finite &&
@@ -425,7 +351,7 @@ INLINE void place_run(const int KH, const int KW, const int R, const solve *s, c
         const elem *from = in + row * s->in_x[1] + column + q;
         const float *weights = w;
         for (int64_t j = 0; j < planes; j++, from += plane, weights += KH * KW) {
-            vec tap[MAX_TAPS * MAX_TAPS];
+            vec tap[MAX_ALL];
             UNROLL for (int k = 0; k < KH * KW; k++) tap[k] = vec_splat(weights[k]);
             UNROLL for (int i = 0; i < R - 1 + KH; i++) {
                 if ((uint64_t)(row + i * step) >= (uint64_t)height)
@@ -582,79 +508,7 @@ void depthwise_columns(const opwright_problem *p, bool backward, const elem *in,
     opwright_run(team, width_task, &c, ceil_div(p->N * p->G * c.plan.units, c.plan.task_units));
 }
 
-// Weights over width lanes: KH x KW taps of rows S apart, R rows of dy at once so that each vector of input serves all
-// of them. Lanes are added up at the end.
-INLINE void width_w_run(const int KH, const int KW, const int S, const int R, const float *in, int64_t row,
-                        int64_t row_step, const int64_t *column, const elem *dy, int64_t dy_row, int64_t rows,
-                        int64_t count, float *sum, int64_t sum_row) {
-    vec acc[MAX_ROWS][MAX_TAPS];
-    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) acc[i][k] = (vec){0};
-    int64_t o = 0;
-    for (; o + R <= rows; o += R)
-        for (int64_t q = 0; q < count; q += LANES) {
-            const float *at = in + o * row_step + q;
-            vec y[MAX_WIDTH_ROWS];
-            UNROLL for (int r = 0; r < R; r++) y[r] = q + LANES <= count
-                                                          ? elem_load(dy + (o + r) * dy_row + q)
-                                                          : elem_load_part(dy + (o + r) * dy_row + q, count - q);
-            UNROLL for (int i = 0; i < (R - 1) * S + KH; i++) UNROLL for (int k = 0; k < KW; k++) {
-                const vec x = vec_load(at + i * row + column[k]);
-                UNROLL for (int r = 0; r < R; r++) if (i >= r * S && i - r * S < KH) acc[i - r * S][k] += x * y[r];
-            }
-            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
-        }
-    for (; R > 1 && o < rows; o++)
-        for (int64_t q = 0; q < count; q += LANES) {
-            const float *at = in + o * row_step + q;
-            const vec y = q + LANES <= count ? elem_load(dy + o * dy_row + q)
-                                             : elem_load_part(dy + o * dy_row + q, count - q);
-            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++)
-                acc[i][k] += vec_load(at + i * row + column[k]) * y;
-            UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) PIN(acc[i][k]);
-        }
-    UNROLL for (int i = 0; i < KH; i++) UNROLL for (int k = 0; k < KW; k++) sum[i * sum_row + k] += vec_sum(acc[i][k]);
-}
-
-typedef void width_w_function(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,
-                              int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row);
-#define WIDTH_W(NAME, KH, KW, S, R)                                                                                    \
-    static void NAME(const float *in, int64_t row, int64_t row_step, const int64_t *column, const elem *dy,            \
-                     int64_t dy_row, int64_t rows, int64_t count, float *sum, int64_t sum_row) {                       \
-        width_w_run(KH, KW, S, R, in, row, row_step, column, dy, dy_row, rows, count, sum, sum_row);                   \
-    }
-WIDTH_W(width_w_3x3_s1, 3, 3, 1, 4)
-WIDTH_W(width_w_3x3_s2, 3, 3, 2, 2)
-WIDTH_W(width_w_3x3, 3, 3, 1, 1)
-WIDTH_W(width_w_5x5_s1, ROWS_OF_5, 5, 1, 4)
-WIDTH_W(width_w_5x5_s2, ROWS_OF_5, 5, 2, 2)
-WIDTH_W(width_w_5x5, ROWS_OF_5, 5, 1, 1)
-WIDTH_W(width_w_7x7_s1, ROWS_OF_7, 7, 1, 4)
-WIDTH_W(width_w_7x7, ROWS_OF_7, 7, 1, 1)
-WIDTH_W(width_w_7, 1, 7, 1, 1)
-WIDTH_W(width_w_5, 1, 5, 1, 1)
-WIDTH_W(width_w_3, 1, 3, 1, 1)
-WIDTH_W(width_w_1, 1, 1, 1, 1)
-#ifdef OPWRIGHT_FIXED_W_ROWS
-WIDTH_W(width_w_several_fixed, OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, 1, 1)
-WIDTH_W(width_w_fixed, 1, OPWRIGHT_FIXED_W_COLUMNS, 1, 1)
-#endif
-
-static const struct row_of_width_blocks {
-    int64_t rows, columns;
-    int64_t stride;  // of undilated rows; 0: any, dilated ones too
-    bool alone;      // only for kernels of just that width
-    width_w_function *run;
-} width_w_blocks[] = {
-#ifdef OPWRIGHT_FIXED_W_ROWS
-    {OPWRIGHT_FIXED_W_ROWS, OPWRIGHT_FIXED_W_COLUMNS, 0, true, width_w_several_fixed},
-    {1, OPWRIGHT_FIXED_W_COLUMNS, 0, true, width_w_fixed},
-#endif
-    {3, 3, 1, true, width_w_3x3_s1}, {3, 3, 2, true, width_w_3x3_s2}, {3, 3, 0, true, width_w_3x3},
-    {ROWS_OF_5, 5, 1, true, width_w_5x5_s1}, {ROWS_OF_5, 5, 2, true, width_w_5x5_s2},
-    {ROWS_OF_5, 5, 0, true, width_w_5x5}, {ROWS_OF_7, 7, 1, true, width_w_7x7_s1},
-    {ROWS_OF_7, 7, 0, true, width_w_7x7}, {1, 7, 0, false, width_w_7}, {1, 5, 0, false, width_w_5},
-    {1, 3, 0, false, width_w_3}, {1, 1, 0, false, width_w_1},
-};
+// Weights.
 
 typedef struct width_w_call {
     solve s;
@@ -702,7 +556,7 @@ static void width_w_unit(const solve *s, const plan *c, const float *in, const t
                                         u.q_column * s->axes[2].in_step + first);
                     continue;
                 }
-                const struct row_of_width_blocks *b = width_w_blocks;
+                const row_of_width_blocks *b = width_w_blocks;
                 while (b->rows > K[1] - h || b->columns > K[2] - w || (b->alone && b->columns != K[2]) ||
                        (b->stride != 0 && (b->stride != s->axes[1].in_step || D != 1)))
                     b++;
@@ -808,7 +662,7 @@ bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *
     if (p->taps[0] != 1 || s.axes[1].out_step != 1 || s.axes[2].out_step != 1 || step > 2 || rows > FIXED_COLUMNS ||
         columns > FIXED_COLUMNS || (rows == 1 && (columns < 8 || s.axes[2].out < 4 * LANES)))
         return false;
-    const struct row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
+    const row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
     while (kind < last && (kind->taps[0] != rows || kind->taps[1] != columns || kind->in_step != step))
         kind++;
     return kind == last;
@@ -817,7 +671,7 @@ bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *
 bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
     values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
-    const struct row_of_width_blocks *b = width_w_blocks;
+    const row_of_width_blocks *b = width_w_blocks;
     while (b->columns != columns && b->columns != 1)
         b++;
     return b->columns != columns && columns <= FIXED_COLUMNS;

@@ -49,12 +49,18 @@ void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem 
 int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers);
 bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values);
 
+#ifdef __clang__
+#define UNROLL_ALL UNROLL
+#else
 #define UNROLL_ALL _Pragma("GCC unroll 64")
+#endif
 
 enum {
     TASK_OUTPUTS = 32768, // of a task, about
     FIXED_COLUMNS = 16,   // columns of a kernel that is compiled for itself, at the most
     FIXED_SUMS = 24,      // sums of weights in such code
+    MAX_TAPS = FIXED_COLUMNS, MAX_ALL = FIXED_COLUMNS * FIXED_COLUMNS, MAX_ROWS = FIXED_SUMS / 2,
+    ROWS_OF_5 = LANES == 8 ? 2 : 5, ROWS_OF_7 = LANES == 8 ? 1 : 3, // of taps of w, of 5 and 7 columns
     W_TASKS = 16,         // of a solve for weights, at the least: chunks make up for few channels
     FAR = 1 << 20,        // elements that do not stay in the second-level cache
     NEAR = (256 << 10) / sizeof(elem), // elements that do, next to others
