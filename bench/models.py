@@ -7,10 +7,13 @@ take turns in one process, and medians are compared.
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,9 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[int], tuple[int, ...]]]] = 
     "block": (lambda: Block(512, 8), lambda batch: (batch, 128, 512)),
 }
 
+Row = tuple[str, int, bool]  # model, batch, training
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
 
 def step(model: Any, src: Any) -> None:
     for one in model.parameters():
@@ -39,30 +45,32 @@ def inference(model: Any, src: Any) -> None:
         model(src)
 
 
-def ours(run: Callable[..., None], model: Any, src: Any) -> None:
-    with kernels.enabled():
-        run(model, src)
+def timed(call: Callable[[], None], within: Any) -> float:
+    """The time of a call within a block, whose beginning and end are not counted."""
+    with within():
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
 
 
-def measured(name: str, batch: int, training: bool, seconds: float, compiled: bool) -> Iterator[tuple[str, float]]:
+def measured(row: Row, dtype: Any, seconds: float, compiled: bool) -> Iterator[tuple[str, float]]:
     """By peer, its time by ours."""
+    name, batch, training = row
     torch.manual_seed(0)
     made, shape = MODELS[name]
-    model, src = made().train(training), torch.randn(shape(batch))
+    model, src = made().train(training).to(dtype), torch.randn(shape(batch)).to(dtype)
     run = step if training else inference
-    modes: dict[str, Callable[[], None]] = {"ours": lambda: ours(run, model, src), "eager": lambda: run(model, src)}
+    modes: dict[str, tuple[Any, Any]] = {"ours": (model, kernels.enabled), "eager": (model, nullcontext)}
     if compiled:
-        fast = torch.compile(model)
-        modes["compile"] = lambda: run(fast, src)
+        modes["compile"] = torch.compile(model), nullcontext
     times: dict[str, list[float]] = {mode: [] for mode in modes}
-    for call in modes.values():
-        call()
+    calls = {mode: (partial(run, called, src), within) for mode, (called, within) in modes.items()}
+    for call in calls.values():
+        timed(*call)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 3:
-        for mode, call in modes.items():
-            start = time.perf_counter()
-            call()
-            times[mode].append(time.perf_counter() - start)
+        for mode, call in calls.items():
+            times[mode].append(timed(*call))
     mine = statistics.median(times.pop("ours"))
     for mode, found in times.items():
         yield mode, statistics.median(found) / mine
@@ -74,16 +82,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--only", default="", help="rows whose name holds this")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     ok.set_num_threads(options.threads)
-    for name in MODELS:
-        for batch in (1, 16):
-            for training in (False, True):
-                row = f"{name} {'training' if training else 'inference'} {batch}"
-                if options.only in row:
-                    for peer, ratio in measured(name, batch, training, options.seconds, options.compile):
-                        print(f"{row:24} {peer:8} {ratio:.2f}", flush=True)
+    for row in itertools.product(MODELS, (1, 16), (False, True)):
+        name = f"{row[0]} {'training' if row[2] else 'inference'} {row[1]} {options.dtype}"
+        if options.only in name:
+            for peer, ratio in measured(row, DTYPES[options.dtype], options.seconds, options.compile):
+                print(f"{name:28} {peer:8} {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -78,10 +78,12 @@ class Operation(Compiled):
                 dtype, shape = (None, None) if c is None else (c.dtype, c.shape)
                 plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape, b.dtype, b.shape, dtype, shape, states]
                 at_c = plan.third
-                if out is None and plan.quick:  # whose kernels take arrays without gaps
-                    a, b = a if a.flags.carray else a.copy(), b if b.flags.carray else b.copy()
-                    c = c if c is None or c.flags.carray else c.copy()
-                if plan.quick and a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray):
+                if plan.quick and (
+                    out is None
+                    or (a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray))
+                ):
+                    a, b = a if a.flags.carray else contiguous(a)[0], b if b.flags.carray else contiguous(b)[0]
+                    c = c if c is None or c.flags.carray else contiguous(c)[0]
                     if specialize is not None or _specialize.setting is not False:
                         plan = self.specialized(plan, specialize)
                     kind, address, bits = plan.output, plan.from_buffer, plan.bits

@@ -1,10 +1,12 @@
 """The threads of fast kernels: a pool written in C, handed to them by its address.
 
 In: a number of workers. Out: what a kernel takes as its team. Compiled at the first call that more than one works on.
+Where the program has another pool already, that of OpenMP, `borrow` has it do the work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,30 @@ typedef struct opwright_team {
 MAX_WORKERS = 256  # workers of a call; each wants scratch memory of its own
 UNIT = Unit(
     "opwright_team",
-    CDEF + "void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers);\n",
+    CDEF
+    + "void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers);\n"
+    + "void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads);\n",
     (HERE / "c" / "engine" / "team.c",),
     (HERE / "include",),
     ("-std=c11", "-O2", "-pthread"),
 )
+
+
+_borrowed: list[int] = []  # the addresses of functions of OpenMP's pool
+
+
+def borrow(addresses: Sequence[int]) -> None:
+    """Let OpenMP's pool do the work: GOMP_parallel, omp_get_thread_num, omp_get_num_threads, omp_get_max_threads."""
+    _borrowed[:] = addresses
+    if _teams:
+        _lent()
+
+
+def _lent() -> Any:
+    library = _load.load(UNIT)
+    if _borrowed:
+        library.lib.opwright_team_borrow(*[library.ffi.cast("void *", address) for address in _borrowed])
+    return library
 
 
 # Plans keep a cast pointer, which owns nothing, and threads whose first calls come together each make a team: the first
@@ -37,7 +58,7 @@ _teams: dict[int, Any] = {}
 def team(workers: int) -> Any:
     """A `const opwright_team *` for `workers` of them; it lives as long as the process."""
     if workers not in _teams:
-        library = _load.load(UNIT)
+        library = _lent()
         _teams.setdefault(
             workers, library.ffi.new("opwright_team *", {"run": library.lib.opwright_team_run, "workers": workers})
         )

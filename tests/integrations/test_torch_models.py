@@ -13,6 +13,7 @@ from support.generated import FULL
 from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from opwright_kernels.torch._glue import GLUE  # noqa: E402
 from support.torch_models import ResNet, UNet, trained, transformer  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
@@ -155,6 +156,17 @@ def test_a_call_that_a_spec_refuses_falls_back_to_pytorch_and_the_report_says_wh
     assert report.back == {("convolution", "dtypes"): 1, ("addmm", "no operation stands for these arguments"): 1}
     assert report.others["cos"] == 1
     assert str(report).startswith("back to PyTorch: 1 addmm: no operation stands for these arguments, 1 convolution: ")
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_calls_of_a_layer_like_one_before_do_not_run_python(kernels: Any, bias: bool) -> None:
+    if not GLUE.start():
+        pytest.skip(f"no compiled glue: {GLUE.state}")
+    layer, src = torch.nn.Conv2d(3, 4, 3, bias=bias), torch.randn(1, 3, 6, 6)
+    with kernels.enabled():
+        for _ in range(3):
+            layer(src).sum().backward()
+        assert GLUE.hits("aten", "convolution") >= 2
 
 
 def test_what_was_enabled_ends_with_the_block_also_by_an_error(kernels: Any) -> None:

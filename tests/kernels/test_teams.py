@@ -128,6 +128,29 @@ print("done")
     )
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_the_threads_of_pytorch_do_the_work_where_they_are_lent_and_a_child_has_its_own() -> None:
+    passes(
+        """
+expected = run(1), run(2), run(3)
+import opwright_kernels.torch
+import torch
+from opwright_kernels import _team
+
+if torch.__config__.parallel_info().count("OpenMP") > 1:
+    assert len(_team._borrowed) == 4
+for torch_threads in (1, 2, 4):
+    torch.set_num_threads(torch_threads)
+    assert (run(1), run(2), run(3)) == expected
+child = os.fork()
+if child == 0:
+    os._exit(0 if (run(1), run(2), run(3)) == expected else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+    )
+
+
 CALLERS = """
 #define _GNU_SOURCE
 #include <opwright_team.h>

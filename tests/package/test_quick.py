@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import ml_dtypes
@@ -116,3 +117,20 @@ def test_steps_for_an_output_that_the_call_lacks_are_left_out(monkeypatch: pytes
     assert stats.shape == (5, 1)
     assert (stats == 77).all()
     assert abs(dst.sum(axis=1) - 1).max() < 1e-6
+
+
+def test_arrays_that_are_read_only_are_not_copied() -> None:
+    src, weights = np.ones((1, 2, 2, 256), F32), np.ones((1, 1, 256, 2048), F32)
+    lists = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    wanted = ok.convolution(src, weights, **lists)
+    weights.flags.writeable = False
+    for _ in range(2):
+        ok.convolution(src, weights, **lists)
+    tracemalloc.start()
+    try:
+        found = ok.convolution(src, weights, **lists)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(found, wanted)
+    assert peak < weights.nbytes / 4

@@ -19,7 +19,7 @@ from ._fake import absent, pattern, result
 from ._glue import GLUE
 from ._orders import in_memory, is_contiguous, same_order, words_of
 from ._schema import outputs_of
-from ._tensors import array, cast, dtype_of, flat, has_row, tensor
+from ._tensors import array, cast, dtype_of, empty_like, flat, freed, has_row, is_freed, tensor
 
 Kernel = Callable[..., Any]
 Places = Sequence["int | None"]
@@ -102,6 +102,11 @@ def running(operation: Operation) -> Kernel:
             found = tensor(made)
         except Refusal as refusal:
             raise operation.refused(refusal) from None
+        except RuntimeError:  # of PyTorch, which does not turn a tensor whose memory is freed
+            for name, value in zip(parameters, inputs):
+                if any(map(is_freed, flat([value]))):
+                    raise operation.refused(freed(name)) from None
+            raise
         if order is not None:
             return found.permute(sorted(range(len(order)), key=order.__getitem__))
         return found.permute(back[names[0]]) if back and names[0] in back else found
@@ -138,7 +143,7 @@ def _of_steps(
     names, row = outputs_of(operation), operation.rows[meant.row][1]
     like = pattern(operation, inputs, meant.outputs[names[0]].shape)
     if like is not None:
-        made = torch.empty_like(like, dtype=dtype_of(names[0], row[names[0]]), requires_grad=False)
+        made = empty_like(like, dtype_of(names[0], row[names[0]]))
         operation.call(arrays, values, array("out", made, written=True), None, None)
         found = {names[0]: made}
     else:

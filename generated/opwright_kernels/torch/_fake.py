@@ -100,7 +100,7 @@ def _sized(info: Any, value: Any) -> Any:
 
 def absent(device: torch.device) -> torch.Tensor:
     """What stands for an output that a call does not have."""
-    return torch.empty(0, device=device)
+    return torch.empty(0, dtype=torch.float32, device=device)
 
 
 def result(operation: Operation, inputs: list[Any], attributes: list[Any]) -> Any:

@@ -65,8 +65,8 @@ def _read(tensor: torch.Tensor) -> Array:
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
     """The memory of a tensor as an array of the same strides; read-only perhaps where it is not to be written."""
     try:
-        if not tensor.untyped_storage().nbytes() and tensor.numel():  # freed: PyTorch lets it be read all the same
-            raise Refusal(f"{name}-memory", name, "a tensor whose memory is freed", "a tensor that has its memory")
+        if is_freed(tensor):  # PyTorch lets it be read all the same
+            raise freed(name)
         viewed = _VIEWED.get(tensor.dtype)
         taken = _WRITTEN
         if not written and (tensor.requires_grad or tensor._is_view()):
@@ -79,6 +79,26 @@ def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
             return array(name, tensor.resolve_neg().resolve_conj(), written)
         got = f"a tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device}"
         raise Refusal(f"{name}-kind", name, got, "a dense tensor of the CPU", wrong_kind=True) from error
+    except ValueError as error:
+        got = f"a tensor of {tensor.dim()} axes and {tensor.numel()} cells"
+        raise Refusal(f"{name}-kind", name, got, "at most 64 axes and 2**63 - 1 bytes") from error
+
+
+def is_freed(tensor: torch.Tensor) -> bool:
+    return not tensor.untyped_storage().nbytes() and bool(tensor.numel())
+
+
+def freed(name: str) -> Refusal:
+    return Refusal(f"{name}-memory", name, "a tensor whose memory is freed", "a tensor that has its memory")
+
+
+def empty_like(like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Memory for an output in the order of an input's."""
+    try:
+        return torch.empty_like(like, dtype=dtype, requires_grad=False)
+    except RuntimeError as error:
+        got = f"an output of shape {tuple(like.shape)}, {dtype}: {str(error).splitlines()[0]}"
+        raise Refusal("memory", "out", got, "an output that fits into memory") from None
 
 
 def tensor(found: Array) -> torch.Tensor:

@@ -174,7 +174,8 @@ bool describe_list(const c10::IValue &value, Key &key) {
 bool describe(const c10::IValue &value, Key &key) {
     if (value.isTensor()) {
         const at::Tensor &tensor = value.toTensor();
-        if (!tensor.defined() || !is_plain(tensor)) return false;
+        if (!tensor.defined()) return key.add(8), true;
+        if (!is_plain(tensor)) return false;
         key.add(1 + 16 * (static_cast<int64_t>(tensor.scalar_type()) + 256 * tensor.dim()));
         key.add(tensor.sizes());
         key.add(tensor.strides());
@@ -369,7 +370,8 @@ void Operator::hand_on(const c10::OperatorHandle &handle, c10::DispatchKeySet ke
 std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
     Asked own{glue, {}, {}};
     for (size_t n = stack->size() - count; n < stack->size(); ++n) {
-        own.inputs.push_back((*stack)[n].isTensor() ? address((*stack)[n]) : 0);
+        const c10::IValue &input = (*stack)[n];
+        own.inputs.push_back(input.isTensor() && input.toTensor().defined() ? address(input) : 0);
     }
     struct Asking {
         Asked *outer;
