@@ -78,8 +78,7 @@ class Operation(Compiled):
                 plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape, b.dtype, b.shape, dtype, shape, states]
                 at_c = plan.third
                 if plan.quick and (
-                    out is None
-                    or (a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray))
+                    out is None or (a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray))
                 ):
                     a, b = a if a.flags.carray else contiguous(a)[0], b if b.flags.carray else contiguous(b)[0]
                     c = c if c is None or c.flags.carray else contiguous(c)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,33 @@ def test_results_are_ordered_in_memory_as_those_of_pytorch(
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
         assert strides(one) == strides(other)
+
+
+@pytest.mark.parametrize(
+    ("call", "shapes"),
+    [
+        (torch.mm, [(2, 3, 4), (4, 5)]),
+        (torch.mm, [(3, 4), (4,)]),
+        (torch.bmm, [(2, 3, 4), (1, 4, 5)]),
+        (lambda bias, a, b: torch.addmm(bias, a, b), [(3,), (2, 3, 4), (4, 3)]),
+    ],
+)
+def test_a_call_that_pytorch_refuses_is_refused_by_pytorch(kernels: Any, call: Any, shapes: Any) -> None:
+    tensors = [torch.ones(shape) for shape in shapes]
+    with pytest.raises((RuntimeError, IndexError)) as wanted:
+        call(*tensors)
+    with kernels.enabled(), pytest.raises((RuntimeError, IndexError)) as found:
+        call(*tensors)
+    assert str(found.value) == str(wanted.value)
+
+
+def test_a_result_of_another_shape_is_resized_as_pytorch_does(kernels: Any) -> None:
+    results = []
+    for block in (nullcontext, kernels.enabled):
+        out = torch.empty(3, 3)
+        with block():
+            for _ in range(2):
+                torch.mm(SQUARE, torch.ones(4, 5), out=out)
+        results.append(out)
+    assert torch.equal(*results)
+    assert results[1].untyped_storage().nbytes() >= 60

@@ -54,7 +54,9 @@ def moved(value: Any) -> Any:
 
 def bits(value: Any) -> bytes:
     """The cells of a tensor, one after the other."""
-    dense = value.detach().contiguous()
+    dense = value.detach().clone(
+        memory_format=torch.contiguous_format
+    )  # strides of its own, also where there is one cell
     return b"" if not dense.numel() else dense.view(torch.uint8).numpy().tobytes() if dense.dim() else bits(dense[None])
 
 

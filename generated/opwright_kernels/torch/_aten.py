@@ -78,6 +78,13 @@ def _stated(value: Any) -> Any:
     return list(value.shape) if isinstance(value, torch.Tensor) else value
 
 
+def _sized(value: Any) -> Any:
+    """A tensor's shape, strides and data type, without data."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+
+
 def _last(values: Values, seeds: Collection[int]) -> torch.memory_format | None:
     """The order in which PyTorch gives its results: channels last if one of the tensors but for gradients has it."""
     for at, value in enumerate(values):
@@ -101,6 +108,7 @@ class Override:
         self.into = written[0] if written else None
         self.mask = places.get("output_mask")
         self.results = len(self.operator._schema.returns)
+        self.named = {argument.name for argument in arguments if argument.kwarg_only}
         self.entries = [
             [made for made in (Entry(*entry, places) for entry in entries) if made.gives == at]
             for at in range(self.results)
@@ -119,8 +127,20 @@ class Override:
         self.note(self.name, "")
         return found
 
+    def judge(self, values: Values) -> None:
+        """UnfitError where PyTorch itself refuses a call of these shapes and types, as its own kernel then says."""
+        sized = [_sized(value) for value in values]
+        named = {name: sized[self.places[name]] for name in self.named}
+        try:
+            self.operator(*sized[: len(sized) - len(named)], **named)
+        except NotImplementedError:  # it has no rules without data
+            pass
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            raise UnfitError("PyTorch refuses this call") from None
+
     def computed(self, values: Values) -> Any:
         """The results of a call. UnfitError or SpecError where it is none of ours; nothing has been written then."""
+        self.judge(values)
         if self.results == 1:
             into = None if self.into is None else values[self.into]
             found = self.entry(0, values).call(values, into)

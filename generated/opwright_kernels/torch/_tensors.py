@@ -6,6 +6,7 @@ In: tensors of the CPU, or arrays. Out: the other, nothing copied; a `Refusal` f
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ _HANDED = {dtype: (_WHOLE[dtype.itemsize][1], kind) for kind, dtype in NUMPY.ite
 
 
 _DLPACK: Any = torch.utils.dlpack  # its stub exports nothing
-_WRITTEN: Callable[[torch.Tensor], Array] = torch.Tensor.numpy
+_VIEW: Callable[[torch.Tensor], Array] = torch.Tensor.numpy
 
 
 class _Handed:
@@ -62,14 +63,31 @@ def _read(tensor: torch.Tensor) -> Array:
     return np.from_dlpack(_Handed(_DLPACK.to_dlpack(tensor)))
 
 
+def _written(tensor: torch.Tensor) -> Array:
+    """Memory to write into for the time of a call.
+
+    `Tensor.numpy` would forbid it ever to be resized, and PyTorch changes the shape of a tensor before it says that its
+    memory cannot be resized: a refused call would leave a tensor that is larger than its memory.
+    """
+    if tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
+        raise TypeError(tensor.device)
+    size = tensor.element_size()
+    span = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride())) + 1
+    room: Any = (ctypes.c_char * (span * size if tensor.numel() else 0)).from_address(tensor.data_ptr())
+    strides = [stride * size for stride in tensor.stride()]
+    return np.ndarray(tuple(tensor.shape), NUMPY[tensor.dtype], room, strides=strides)
+
+
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
     """The memory of a tensor as an array of the same strides; read-only perhaps where it is not to be written."""
     try:
         if is_freed(tensor):  # PyTorch lets it be read all the same
             raise freed(name)
+        if written:
+            return _written(tensor)
         viewed = _VIEWED.get(tensor.dtype)
-        taken = _WRITTEN
-        if not written and (tensor.requires_grad or tensor._is_view()):
+        taken = _VIEW
+        if tensor.requires_grad or tensor._is_view():
             tensor, taken = tensor.detach(), _read
         if viewed is None:
             return taken(tensor)
