@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -224,3 +224,22 @@ class CLibrary:
             run.workspace, run.bytes = start + -start % 64, memory.bytes
         if getattr(self.lib, f"opwright_{function}")(c.byref(call.struct), c.byref(run), c.byref(error)):
             raise Refused(error)
+
+
+class AsModule:
+    """The library as a package: functions of arrays, which refuse by `SpecError`."""
+
+    SpecError = Refused
+
+    def __init__(self, library: CLibrary) -> None:
+        self.library = library
+
+    def __getattr__(self, function: str) -> Callable[..., Any]:
+        def called(*inputs: Any, threads: int | None = None, out: Any = None, **attributes: Any) -> Any:
+            made = self.library.outputs(function, inputs, attributes)
+            call = self.library.call(function, inputs, attributes, made)
+            self.library.run(function, call, Run(None, 0, None, threads or 1))
+            present = tuple(one for one in made if one is not None)
+            return present if len(present) != 1 else present[0]
+
+        return called
