@@ -270,7 +270,7 @@ def by_random(mesh: Any) -> None:
         chosen += [op for op in known if op.function in ("convolution", "max_pool", "mat_mul", "group_norm")]
     for op in chosen:
         sharded_random.check(op, random, 6 if share == 1 else 2, meshes, kinds)
-    assert {"wild", "gradient", "cells", "halo", "partial", "groups"} <= kinds.keys(), kinds
+    assert {"wild", "gradient", "cells", "halo"} <= kinds.keys(), kinds
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {

@@ -170,8 +170,11 @@ def by_table(op: Op, given: list[Any], attributes: dict[str, Any], mesh: Any, ki
             if option.split.window and cut and value.numel():
                 row = value.numel() // value.shape[spot] * value.element_size()
                 expected += row * halo(call, option, mesh, info.name, spot, value.shape[spot])
-        if not option.total or not any(isinstance(one, DTensor) and one.placements[0].is_shard() for one in placed):
-            continue
+        shards = [(one.shape, own) for one in flat(placed) if isinstance(one, DTensor) for own in one.placements[:1]]
+        cuts = [shape[own.dim] for shape, own in shards if own.is_shard()]
+        units = [1 if option.split.window else cells // option.total for cells in cuts if option.total]
+        if not units or any(not unit or -(-cells // mesh.size(0)) % unit for cells, unit in zip(cuts, units)):
+            continue  # nothing is cut, or DTensor cuts groups
         label = f"{op.function} by {option.split.letter} {attributes} {[getattr(one, 'shape', one) for one in given]}"
         with named(label), Counted() as counted:
             found = getattr(ops, op.function)(*placed, **attributes)

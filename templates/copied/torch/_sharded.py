@@ -19,6 +19,7 @@ from .._description import TensorSpec
 from .._errors import Refusal
 from .._sharding import Range, SplitOption
 from ._exchange import Exchange
+from ._fake import absent as nothing
 from ._schema import outputs_of
 from ._tensors import described, dtype_of, flat
 
@@ -30,7 +31,7 @@ class Sharded:
     """A call, and the letter that each dimension of the mesh divides."""
 
     def __init__(self, operation: Any, given: Sequence[Any], attributes: Sequence[Any]) -> None:
-        self.operation, self.given = operation, given
+        self.operation = operation
         self.call = _split_calls.understood(operation, [_spec(value) for value in given], attributes)
         self.facts = self.call.facts
         parameter = operation.inputs[0].parameter
@@ -39,6 +40,9 @@ class Sharded:
         if not found:
             raise Refusal(f"{parameter}-kind", parameter, "no DTensor", "at least one DTensor", wrong_kind=True)
         self.mesh = found[0].device_mesh
+        self.given = [
+            value if info.states_shape else on(self.mesh, value) for info, value in zip(operation.inputs, given)
+        ]
         at = self.mesh.get_coordinate()
         assert at is not None
         self.at = at
@@ -180,13 +184,24 @@ class Sharded:
                 local_shape[spot] = stop - start
             else:
                 placements.append(Partial(_REDUCED[join]) if join in _REDUCED else Replicate())
-        if result is None:
+        if absent:
+            result = nothing(torch.device("cpu"))
+        elif result is None:
             dtype = dtype_of(name, self.call.dtypes[name])
             result = torch.full(local_shape, _neutral(joins, dtype), dtype=dtype)
         strides = torch.empty(shape, device="meta").stride()
         return DTensor.from_local(
             result.contiguous(), self.mesh, placements, run_check=False, shape=torch.Size(shape), stride=strides
         )
+
+
+def on(mesh: Any, value: Any) -> Any:
+    """A tensor that is no DTensor as one that every process has: autograd's zeros, and constants."""
+    if isinstance(value, (list, tuple)):
+        return [on(mesh, part) for part in value]
+    if isinstance(value, torch.Tensor) and not isinstance(value, DTensor):
+        return DTensor.from_local(value, mesh, [Replicate()] * mesh.ndim, run_check=False)
+    return value
 
 
 def _local(value: Any) -> Any:

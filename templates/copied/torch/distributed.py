@@ -19,7 +19,7 @@ from .. import _interface
 from .._errors import Refusal
 from . import _LIBRARY, NAMESPACE, _operator
 from ._call import completed
-from ._sharded import Sharded
+from ._sharded import Sharded, on
 
 __all__ = ["call", "register"]
 
@@ -70,11 +70,9 @@ def _placed(value: Any, mesh: Any) -> Any:
     """An input as a DTensor, whose gradient gets its placements."""
     if isinstance(value, (list, tuple)):
         return [_placed(part, mesh) for part in value]
-    if isinstance(value, torch.Tensor) and not isinstance(value, DTensor):
-        return DTensor.from_local(value, mesh, [Replicate()] * mesh.ndim, run_check=False)
     if isinstance(value, DTensor) and value.requires_grad and torch.is_grad_enabled():
         return _Placed.apply(value)  # type: ignore[no-untyped-call]
-    return value
+    return on(mesh, value)
 
 
 class _Placed(torch.autograd.Function):
