@@ -86,7 +86,7 @@ def sharding() -> str:
         kinds: dict[str, list[str]] = {}
         for split in table["splits"]:
             kinds.setdefault(split["kind"], []).append(f"`{split['size']}`")
-        words = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+        words = "; ".join(f"{kind}: {', '.join(dict.fromkeys(names))}" for kind, names in kinds.items())
         rows.append([f"[{function}](../reference/{function}.md)", words])
     return "# Ways to split an operation\n\nEach follows from the semantics; the pages have the details.\n\n" + _table(
         ("operation", "sizes by kind of split"), rows
