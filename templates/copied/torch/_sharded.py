@@ -229,13 +229,12 @@ def _spot(option: SplitOption, facts: _sharding.Facts, name: str) -> int | None:
 
 def _neutral(joins: Sequence[str], dtype: torch.dtype) -> float:
     """What changes nothing in any of some joins."""
-    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    infinite = float("inf") if dtype.is_floating_point else None
-    if "max" in joins:
-        return -infinite if infinite else limits.min
-    if "min" in joins:
-        return infinite or limits.max
-    return 1 if "product" in joins else 0
+    extreme = {"max": -1, "min": 1}.get(next(iter({"max", "min"} & {*joins}), ""), 0)
+    if not extreme:
+        return 1 if "product" in joins else 0
+    if dtype.is_floating_point:
+        return extreme * float("inf")
+    return torch.iinfo(dtype).min if extreme < 0 else torch.iinfo(dtype).max
 
 
 def _shards(extent: int, size: int) -> list[Range]:
