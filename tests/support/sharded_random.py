@@ -125,6 +125,14 @@ def shard(mesh: Any, extent: int) -> tuple[int, int]:
     return min(extent, me * each), min(extent, (me + 1) * each)
 
 
+def held(call: Any, option: Any) -> bool:
+    """Whether every output that is cut has the axis."""
+    cut = [name for name in call.facts.outputs if option.split.joins[name] == "cells"]
+    return all(
+        any(option.spot(call.facts, name, own) is not None for own in option.split.axes.get(name, ())) for name in cut
+    )
+
+
 class Counted:
     """What this process sends: collectives by name, and bytes to neighbours."""
 
@@ -175,6 +183,9 @@ def by_table(op: Op, given: list[Any], attributes: dict[str, Any], mesh: Any, ki
         units = [1 if option.split.window else cells // option.total for cells in cuts if option.total]
         if not units or any(not unit or -(-cells // mesh.size(0)) % unit for cells, unit in zip(cuts, units)):
             continue  # nothing is cut, or DTensor cuts groups
+        joins = {option.split.joins[one] for one in call.facts.outputs}
+        if option.total < mesh.size(0) and ("same" in joins or not held(call, option)):
+            continue  # a process without a part could not give what all have
         label = f"{op.function} by {option.split.letter} {attributes} {[getattr(one, 'shape', one) for one in given]}"
         with named(label), Counted() as counted:
             found = getattr(ops, op.function)(*placed, **attributes)

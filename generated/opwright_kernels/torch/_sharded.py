@@ -85,9 +85,17 @@ class Sharded:
             nested = option in before and option.split.window is None
             joins = [_sharding.joins((*before, option), name) for name in self.facts.outputs]
             traced = option.split.window is not None and torch.compiler.is_compiling()
-            if (clash and not nested) or None in joins or traced:
+            lacks = any(  # the axis, so that the process with the only part would have it alone
+                option.split.joins[name] == "cells" and _spot(option, self.facts, name) is None
+                for name in self.facts.outputs
+            )
+            if (clash and not nested) or None in joins or traced or lacks:
                 raise refused
-            return option, self.ranges(dim, option, info.name, axis)
+            ranges = self.ranges(dim, option, info.name, axis)
+            idle = any(start >= stop for start, stop in ranges)
+            if idle and "same" in (option.split.joins[name] for name in self.facts.outputs):
+                raise refused  # a process without a part would not have what all have
+            return option, ranges
         raise refused
 
     def ranges(self, dim: int, option: SplitOption, name: str, axis: int) -> list[Range]:

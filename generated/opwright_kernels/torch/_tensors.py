@@ -129,10 +129,11 @@ def tensor(found: Array) -> torch.Tensor:
 
 def dtype_of(name: str, dtype: np.dtype[Any] | str) -> torch.dtype:
     """PyTorch's data type of an output."""
-    called = dtype if isinstance(dtype, str) else dtype.name
-    if called not in TORCH:
-        raise Refusal("torch-dtype", name, called, "a data type that tensors of PyTorch can have")
-    return TORCH[called]
+    own = DTYPES[dtype] if isinstance(dtype, str) else dtype
+    for found, known in NUMPY.items():
+        if known == own:
+            return found
+    raise Refusal("torch-dtype", name, own.name, "a data type that tensors of PyTorch can have")
 
 
 def described(name: str, given: torch.Tensor) -> np.dtype[Any]:
