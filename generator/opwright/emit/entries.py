@@ -178,7 +178,8 @@ def _arguments(form: NormalForm, shifted: bool) -> tuple[Expr, ...]:
     weights: Expr = Name(_weights(form).tensor)
     if shifted:
         weights = Binary("+", weights, nodes.call(FIRST_OF_FORM, Name(SIZES)))
-    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, Name("NULL"), weights)}
+    none = Name("NULL")
+    orders = {"y": (big, weights, bias, small), "x": (small, weights, bias, big), "w": (big, small, none, weights)}
     return orders[form.solve]
 
 
