@@ -7,7 +7,7 @@ import pytest
 from opwright.calls.graph_run import _terms
 from opwright.language.model import Op
 from opwright.load import load
-from opwright.oracle import witness
+from opwright.oracle import slices, witness
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slices import sliced
 from opwright.oracle.some_cells import some_cells
@@ -50,6 +50,22 @@ def test_a_large_result_that_is_wrong_in_a_part_is_called_wrong(monkeypatch: pyt
     wrong = right.copy()
     wrong[0] += 1
     assert not witness.check(op, [src], {"axis": 1}, 2400, [wrong]).right
+
+
+def test_a_few_cells_of_many_terms_are_checked_where_all_together_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a cell of more terms than that is not, and the verdict says so."""
+    for name, terms in (("INTERPRETED", 100), ("SLICED", 20), ("PATIENT", 64)):
+        monkeypatch.setattr(witness, name, terms)
+    monkeypatch.setattr(slices, "sliced", lambda *_: None)
+    op = next(op for op in OPS if op.op == "ReduceSum")
+    src = np.arange(240, dtype=np.float32).reshape(4, 60)
+    right, wrong = (np.array(sums, np.float32) for sums in (src.sum(1), src.sum(1) + 64))
+    verdict = witness.check(op, [src], {"axes": [1]}, 240, [right])
+    assert verdict.ulp == 0
+    assert "of 4 cells" in str(verdict)
+    assert not witness.check(op, [src], {"axes": [1]}, 240, [wrong]).right
+    whole = witness.check(op, [src], {"axes": [0, 1]}, 240, [np.array(src.sum(), np.float32)])
+    assert str(whole) == "not checked: 240 terms are too many for the interpreter, more than 64 of a cell"
 
 
 def test_a_part_of_a_call_that_states_a_shape_states_a_smaller_one() -> None:

@@ -97,7 +97,8 @@ def show(found: list[Listed], out: Console, variants: bool) -> None:
             table(out, "", ("",), [(name,) for name in entry.variants])
     total = sum(len(entry.variants) for entry in found)
     size = sum(entry.bytes for entry in found) / 1024
-    say(out, f"{len(found)} operations, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")
+    counted = f"{len(found)} operation{'s' if len(found) != 1 else ''}"
+    say(out, f"{counted}, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")
 
 
 def _dtypes(entry: Listed, every: bool) -> str:

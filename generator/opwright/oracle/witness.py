@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from ..language.model import Op
 from .statements import summed_over
 from .validate_steps import validate_steps
 
+if TYPE_CHECKING:
+    from .some_cells import Some
+
 Array = np.ndarray[Any, Any]
 # Index tuples; the interpreter visits ten million a second (AMD Zen 5).
 INTERPRETED = 2**24
 SLICED = 2**22  # terms of the slice that is checked of a larger call of steps
-PATIENT = 2**27  # terms of calls of steps that cannot be sliced
+PATIENT = 2**27  # terms of calls of steps that cannot be sliced; a cell of more terms is not checked, and that is said
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,6 @@ def _check_steps(
     """For operations of steps, whose values may cancel: the tolerance is the rounding error of their largest values."""
     from .run_steps import compute_steps
     from .slices import sliced
-    from .some_cells import some_cells
 
     name = "the spec's interpreter"
     wanted: Mapping[str, Any] | None = None
@@ -91,11 +93,11 @@ def _check_steps(
             name = f"{name}, for {part}"
             inputs, attributes = part.inputs, part.attributes
             results = [*part.of(op, dict(zip(present, results, strict=True))).values()]
-        elif (some := some_cells(op, inputs, attributes, SLICED)) is not None:
+        elif (some := _some_cells(op, inputs, attributes, terms)) is not None:
             name = f"{name}, for {some}"
             results, wanted = [*some.of(dict(zip(present, results, strict=True))).values()], some.expected
         elif terms > PATIENT:
-            return Verdict(f"{terms} terms are too many for the interpreter", None, True)
+            return Verdict(f"{terms} terms are too many for the interpreter, more than {PATIENT} of a cell", None, True)
     wanted = compute_steps(op, inputs, attributes) if wanted is None else wanted
     depth = _depth(op, inputs, attributes)
     furthest, right = 0, True
@@ -111,6 +113,14 @@ def _check_steps(
         furthest = max(furthest, ulps(found, expected))
         right = right and _within(found, expected, _slack(8 * greatest, depth * found.size, found))
     return Verdict(name, furthest, right)
+
+
+def _some_cells(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: int) -> Some | None:
+    """Some cells of each output: many of few terms, or else a few of many, where all together are too many."""
+    from .some_cells import some_cells
+
+    found = some_cells(op, inputs, attributes, SLICED)
+    return some_cells(op, inputs, attributes, PATIENT) if found is None and terms > PATIENT else found
 
 
 def _depth(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int:
