@@ -75,6 +75,23 @@ semantics:
     - dst[x, n, c] = max(turned[x, n, c], 0)
 """
 
+# The same of integers, which a phase before makes.
+INTEGERS_APART = GROUPS_APART.split("dtypes:")[0].replace("GroupsApart", "IntegersApart")
+INTEGERS_APART += """dtypes:
+  - {src: s32, most: f32, kept: f32, dst: f32, accumulate: f32}
+let: {W: C / G}
+constraints:
+  - {id: groups-divide, expr: C % G == 0, say: groups divide the channels, argument: groups}
+semantics:
+  ranges: {n: N, c: C, x: X, g: G, w: W}
+  steps:
+    - low[n, c, x] = bit_or(bit_and(src[n, c, x], 6), 1)
+    - most[] max= low[n, c, x]
+    - least[n, g, x] min= low[n, g * W + w, x]
+    - kept[n, c, x] = least[n, floor(c / W), x] + low[n, c, x]
+    - dst[x, n, c] = low[n, c, x] * most[]
+"""
+
 
 def accepted(seed: int) -> dict[str, str]:
     random, texts = rng("idioms", seed), dict[str, str]()
@@ -113,11 +130,13 @@ def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
-@pytest.mark.parametrize("text", [TWO_ENDINGS, GROUPS_APART], ids=["two endings", "groups apart"])
+@pytest.mark.parametrize(
+    "text", [TWO_ENDINGS, GROUPS_APART, INTEGERS_APART], ids=["two endings", "groups apart", "integers apart"]
+)
 def test_rows_of_two_results_and_groups_of_other_phases_are_told_apart(text: str, tmp_path: Path) -> None:
     with quick_compiler(tmp_path):
         library, module = package({"idiom.yaml": text}, tmp_path, f"idiom_{len(text)}")
         (op,) = library.ops
-        for isa in serving(module, op):
+        for isa in serving(module, op)[: None if FULL else 1]:
             with instruction_set(module, isa):
                 assert first_disagreement(module, op, rng(isa, text), 12, Counter[str]()) is None

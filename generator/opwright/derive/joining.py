@@ -51,7 +51,9 @@ class _Merging:
                 self.part(part)
             else:
                 self.made.append(part)
-        found = dataclasses.replace(self.found, letters=self.letters, arrays=self.arrays, parts=tuple(self.made))
+        found = dataclasses.replace(
+            self.found, letters=self.letters, arrays=self.arrays, parts=tuple(self.made), whole=self.found.integers
+        )
         return found, self.letter
 
     def part(self, part: Part) -> None:

@@ -114,6 +114,7 @@ class Program:
     quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
     positive: frozenset[str] = frozenset()  # sizes that are never 0
     bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
+    whole: frozenset[str] = frozenset()  # arrays of integers that steps of another program make
 
     @property
     @memoised
@@ -121,7 +122,7 @@ class Program:
         """The arrays between steps that hold integers of 64 bits in every row, since functions of bits make them."""
         trees = {part.target.tensor: [formula.value for formula in part.formulas] for part in self.parts}
         found = {name for name, values in trees.items() if any(map(expr.of_bits, values))}
-        return frozenset(name for name in found if self.arrays[name].role == "between")
+        return self.whole | {name for name in found if self.arrays[name].role == "between"}
 
     def between(self) -> tuple[Array, ...]:
         """The intermediates, in the order of their first step."""
