@@ -166,6 +166,7 @@ def _norms() -> list[Case]:
         return torch.nn.functional.rms_norm(x, gamma.shape, gamma, 1e-5)
 
     cases += [Case("norms", "rms_norm", _wide(s), (s, s[-1:]), rms, reuses=False) for s in ((1024, 1024), (512, 4096))]
+
     shape, c = (16, 64, 56, 56), (64,)
 
     def layer_backward(x: Any, d: Any, mean: Any, variance: Any, gamma: Any, beta: Any, _: Any) -> Any:
@@ -255,7 +256,23 @@ def _pool(rank: int, shape: Extents, window: Extents, layout: str) -> list[Case]
     ]  # fmt: skip
     if rank > 1 and window[0] < 4:  # PyTorch's need the places of the maxima: both look for them here
         cases.append(Case("pools", "max_pool_backward", name, (extents, out), backward, given, reuses=False))
+    if rank > 1:
+        cases.append(Case("pools", "avg_pool_backward", name, (out,), _averaged(rank, extents, given, last),
+                          {**given, "exclude_pad": True, "src_shape": list(extents)}, reuses=False,
+                          dtypes=("f32", "bf16") if rank == 2 else ("f32",)))  # fmt: skip
     return cases
+
+
+def _averaged(rank: int, extents: Extents, given: Mapping[str, Any], last: bool) -> Callable[..., Any]:
+    """The gradient of average pooling, which needs a src of the right shape."""
+
+    def run(d: Any, _: Any) -> Any:
+        src = d.new_empty(extents)
+        src, d = (a.movedim(-1, 1) if last else a for a in (src, d))
+        window = (given["kernel"], given["strides"], given["pads_begin"])
+        return aten(f"avg_pool{rank}d_backward")(d, src, *window, False, False, None)
+
+    return run
 
 
 def _moves() -> list[Case]:
@@ -271,9 +288,19 @@ def _moves() -> list[Case]:
                 mode = "nearest-exact" if mode == "nearest" else mode
                 return torch.nn.functional.interpolate(x.movedim(-1, 1) if last else x, (112, 112), mode=mode, **given)
 
+            def spread(x: Any, d: Any, _: Any, mode: str = mode, last: bool = layout == "NXC") -> Any:
+                x, d = (a.movedim(-1, 1) if last else a for a in (x, d))
+                if mode == "nearest":
+                    return aten("_upsample_nearest_exact2d_backward")(d, [112, 112], list(x.shape))
+                return aten("upsample_bilinear2d_backward")(d, [112, 112], list(x.shape), False)
+
             attributes = {"mode": mode, "extents": [112, 112], "data_format": layout}
             name = f"4x64x56x56_{mode}_{layout.lower()}"
-            cases.append(Case("moves", "interpolate", name, (shape,), resize, attributes, reuses=False))
+            large = (4, 64, 112, 112) if layout == "NCX" else (4, 112, 112, 64)
+            cases += [
+                Case("moves", "interpolate", name, (shape,), resize, attributes, reuses=False),
+                Case("moves", "interpolate_backward", name, (shape, large), spread, attributes, reuses=False),
+            ]
     for extents, order in (
         ((1024, 1024), [1, 0]), ((1000, 777), [1, 0]), ((16, 64, 56, 56), [0, 2, 3, 1]),
         ((16, 56, 56, 64), [0, 3, 1, 2]),

@@ -1,0 +1,44 @@
+"""Rows that are reduced as they stand: in registers, the last cells under a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import opwright_kernels as kernels
+import pytest
+from support.spec_packages import quick_compiler
+
+DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
+LENGTHS = (1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 200)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
+        yield
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_cells_behind_a_row_are_no_part_of_its_sum(isa: str, dtype: str) -> None:
+    random = np.random.default_rng(len(isa) + len(dtype))
+    for length in LENGTHS:
+        rows = np.full((19, length + 40), np.nan, DTYPES[dtype])
+        rows[:, 3 : 3 + length] = random.integers(-1, 2, (19, length))
+        found = kernels.reduce_sum(rows[:, 3 : 3 + length], axes=[1])
+        assert (found == rows[:, 3 : 3 + length].astype(np.float64).sum(1)).all(), length
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_the_maximum_of_a_row_is_nan_wherever_a_nan_stands(isa: str, dtype: str) -> None:
+    random = np.random.default_rng(len(isa) * 3 + len(dtype))
+    for length in LENGTHS:
+        rows = random.integers(-9, 9, (length + 2, length)).astype(DTYPES[dtype])
+        rows[np.arange(length), np.arange(length)] = np.nan
+        rows[length] = -np.inf
+        found = kernels.reduce_max(rows, axes=[1])
+        assert np.isnan(found[:length]).all(), length
+        assert found[length] == -np.inf
+        assert found[length + 1] == rows[length + 1].max()
