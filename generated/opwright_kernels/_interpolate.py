@@ -183,7 +183,7 @@ OPERATION = StepOperation(
     ),
     outputs=("dst",),
     phases=(
-        (Lanes("t", True, ()), ),
+        (Lanes("o", True, ()), ),
         (Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=7), Lanes("o", True, (("dst", "X"), ), terms=7), ),
     ),
     accumulate=("float32", "float32", "float32"),

@@ -116,3 +116,41 @@ def nt_xent(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     a, b = (array / np.sqrt((array**2).sum(1, keepdims=True) + 1e-6) for array in inputs)
     logits = a @ b.T / attributes["temperature"]
     return [-(np.diag(shares(logits)) + np.diag(shares(logits.T))).mean() / 2, logits]
+
+
+@formula
+def light_conv(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, taps = inputs
+    share, count, times = softmax(taps), taps.shape[1], x.shape[1]
+    whole = np.pad(x, [(0, 0), (count - 1, 0), (0, 0), (0, 0)])
+    return [sum(whole[:, k : k + times] * share[:, k, None] for k in range(count))]
+
+
+@formula
+def circular_conv(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w = inputs
+    taps = w.shape[2]
+    return [sum(np.einsum("nct,oc->not", np.roll(x, taps // 2 - k, 2), w[:, :, k]) for k in range(taps))]
+
+
+@formula
+def replicate_conv(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w = inputs
+    stride = attributes["stride"]
+    whole = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(whole, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+    return [np.einsum("ncyxkl,ockl->noyx", windows, w)]
+
+
+@formula
+def spectral_mix(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w = (array[..., 0] + 1j * array[..., 1] for array in inputs)
+    mixed = np.einsum("bixy,ioxy->boxy", x, w)
+    return [mixed.real, mixed.imag]
+
+
+@formula
+def grouped_scales(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, w, scale = inputs
+    split = w.reshape(len(w), scale.shape[1], w.shape[1] // scale.shape[1]) * scale[:, :, None]
+    return [x @ split.reshape(w.shape).T]

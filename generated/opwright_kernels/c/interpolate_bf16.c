@@ -29,7 +29,7 @@ typedef struct {
     int64_t parts_;
 } interpolate_bf16_call_;
 
-static void interpolate_bf16_0_t(void *context_, int64_t part_)
+static void interpolate_bf16_0_o(void *context_, int64_t part_)
 {
     const interpolate_bf16_call_ *const call_ = context_;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
@@ -50,53 +50,55 @@ static void interpolate_bf16_0_t(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, O_d_ * (O_h_ * O_w_) == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(2, block_);
-    const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
+    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_ * W_d_ * W_h_ * 2, parts_, 512);
+    const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
+    int64_t table_0_[512];
+    const int64_t total_ = O_d_ * O_h_ * W_d_ * W_h_ * 2 * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = opwright_rest_by(first_task_, blocks_);
         const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t t_h_ = rest_1_ % W_h_;
-        const int64_t rest_2_ = rest_1_ / W_h_;
-        int64_t t_d_ = rest_2_ % W_d_;
-        const int64_t rest_3_ = rest_2_ / W_d_;
-        int64_t o_w_ = rest_3_ % O_w_;
-        const int64_t rest_4_ = rest_3_ / O_w_;
+        int64_t t_w_ = rest_1_ % 2;
+        const int64_t rest_2_ = rest_1_ / 2;
+        int64_t t_h_ = rest_2_ % W_h_;
+        const int64_t rest_3_ = rest_2_ / W_h_;
+        int64_t t_d_ = rest_3_ % W_d_;
+        const int64_t rest_4_ = rest_3_ / W_d_;
         int64_t o_h_ = rest_4_ % O_h_;
         int64_t o_d_ = rest_4_ / O_h_;
         int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
-        int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, 2);
+            const int64_t end_ = opwright_min(begin_ + block_, O_w_);
+            if (task_ == first_task_ || blocks_ != 1) {
+                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                    table_0_[o_w_ - begin_] = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
+                }
+            }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
-                    float reckoned_0__room_[512];
-                    float * reckoned_0__first_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
-                    float *restrict reckoned_0__row_ = O_d_ * (O_h_ * O_w_) == 1 ? reckoned_0__first_ : reckoned_0__room_;
+                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                    float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
                     const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - t_w_) * (Q_w_ - table_0_[o_w_ + i_ - begin_]) + t_w_ * table_0_[o_w_ + i_ - begin_])) / same_0_;
                     }
-                    opwright_put_f32(reckoned_0__row_, reckoned_0__first_, O_d_ * (O_h_ * O_w_), n_);
                 }
             }
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                t_h_ += 1;
-                if (t_h_ == W_h_) {
-                    t_h_ = 0;
-                    t_d_ += 1;
-                    if (t_d_ == W_d_) {
-                        t_d_ = 0;
-                        o_w_ += 1;
-                        if (o_w_ == O_w_) {
-                            o_w_ = 0;
+                t_w_ += 1;
+                if (t_w_ == 2) {
+                    t_w_ = 0;
+                    t_h_ += 1;
+                    if (t_h_ == W_h_) {
+                        t_h_ = 0;
+                        t_d_ += 1;
+                        if (t_d_ == W_d_) {
+                            t_d_ = 0;
                             o_h_ += 1;
                             if (o_h_ == O_h_) {
                                 o_h_ = 0;
@@ -105,7 +107,6 @@ static void interpolate_bf16_0_t(void *context_, int64_t part_)
                             }
                             whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
                         }
-                        whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
                     }
                 }
             }
@@ -531,7 +532,7 @@ void OPWRIGHT_STEPS(interpolate_bf16)(
 {
     interpolate_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
     if (first_ <= 0 && 0 < last_) {
-        opwright_phase(team_, interpolate_bf16_0_t, &call_);
+        opwright_phase(team_, interpolate_bf16_0_o, &call_);
     }
     if (first_ <= 1 && 1 < last_) {
         void (*const phases_[])(void *, int64_t) = {interpolate_bf16_1_c, interpolate_bf16_1_o};

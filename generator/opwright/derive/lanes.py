@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..language import expr
-from ..language.expr import Read
+from ..language.expr import Name, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import contraction
@@ -33,7 +33,8 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 pair = found.pair(read.tensor, number, read.indices[number]) if separate else None
                 walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
-    return (*walked,)[:MAX_LANES] or (*(own or used),)[-1:]
+    written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
+    return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
 
 
 def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:

@@ -2,7 +2,7 @@
 
 In: a program. Out: the same program, with an intermediate for each pair, for each factor that is computed, and for each
 factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end. If no
-order of the factors has contractions alone, loops compute some pairs.
+order of the factors has contractions alone, loops compute some pairs. A sum of several products is several sums.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
-from .contraction import contraction, contracts, walked
+from .contraction import contraction, contracts, letters_of, walked
 from .program import Array, Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
+MAX_TERMS = 4  # products that one step sums
 
 
 def paired(found: Program) -> Program:
@@ -26,10 +27,50 @@ def paired(found: Program) -> Program:
     A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
     end.
     """
+    for part in found.parts:
+        found = _terms_apart(found, part)
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
         parts += _Split(found, part).steps(arrays) or [part]
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
+
+
+def _terms_apart(found: Program, part: Part) -> Program:
+    """The program with a step that sums several products as sums of each and a last step; the same unless all of them
+
+    are contractions that use each element often, as those of complex numbers are.
+    """
+    terms = list(_terms(part.formulas[0].value))
+    if part.operator != "sum" or part.by or part.where or not 2 <= len(terms) <= MAX_TERMS:
+        return found
+    if part.target.tensor in found.integers or not walked(found, part.target):
+        return found
+    axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter)
+    cells = [Read(f"term_{part.number}_{n}_", tuple(Name(axis.name) for axis in axes)) for n in range(len(terms))]
+    sums = [part.of(cell, "sum", term) for cell, (_, term) in zip(cells, terms, strict=True)]
+    total: Expr = cells[0]
+    for cell, (sign, _) in zip(cells[1:], terms[1:], strict=True):
+        total = Binary(sign, total, cell)
+    made = (*sums, part.of(part.target, "sum", total))
+    parts = tuple(new for other in found.parts for new in (made if other is part else (other,)))
+    arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
+    result = dataclasses.replace(found, arrays=arrays, parts=parts)
+    return result if all(_is_product(result, one) for one in sums) else found
+
+
+def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
+    """The terms of a sum, each with its sign."""
+    if isinstance(value, Binary) and value.op in ("+", "-"):
+        yield from _terms(value.left)
+        yield value.op, value.right
+    else:
+        yield "+", value
+
+
+def _is_product(found: Program, part: Part) -> bool:
+    """Whether a step is a contraction that uses each element often, or becomes some."""
+    product = contraction(found, part)
+    return product.dense if product is not None else bool(_Split(found, part).steps({}))
 
 
 class _Split:
@@ -41,10 +82,11 @@ class _Split:
         self.arrays: dict[str, Array] = {}
         # whether an operand is a copy of cells, each of which is to be used several times
         self.copies = False
+        self.taken = frozenset[str]()  # names of arrays
 
     def steps(self, arrays: dict[str, Array]) -> list[Part]:
         """The resulting steps, whose arrays are added to `arrays`; none if it is not split."""
-        part = self.part
+        part, self.taken = self.part, frozenset(arrays)
         if part.by is not None or part.operator != "sum" or part.target.tensor in self.found.integers:
             return []
         if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
@@ -112,9 +154,13 @@ class _Split:
         return len(where) <= 1 and all({*self.letters(guard.tree)} <= target for guard in where)
 
     def is_operand(self, read: Read) -> bool:
-        """Whether a copy of what a read reaches can be an operand: letters walk its axes or repeat their cells."""
+        """Whether a copy of what a read reaches can be an operand: a letter or two walk each axis, or repeat cells."""
         indices = list(enumerate(read.indices))
-        alone = [len(self.letters(index)) for _, index in indices if self.letters(index)]
+        alone = [
+            1 if self.found.pair(read.tensor, axis, index) else len(self.letters(index))
+            for axis, index in indices
+            if self.letters(index)
+        ]
         inside = all(self.found.walks_inside(read.tensor, axis, index) for axis, index in indices)
         return walked(self.found, read) or (inside and max(alone, default=0) == 1)
 
@@ -127,13 +173,21 @@ class _Split:
         """A factor as a read whose axes letters walk, of a new array if it is not one."""
         if isinstance(factor, Read) and walked(self.found, factor):
             return factor
-        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.letters(factor))
+        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.as_they_lie(factor))
         self.add(cells, "set", factor)
         return cells
+
+    def as_they_lie(self, factor: Expr) -> list[str]:
+        """The letters of a factor, in the order in which they walk what it reads with the most of them."""
+        letters = self.letters(factor)
+        read = max(expr.reads(factor), key=lambda read: len(self.letters(read)), default=None)
+        walked = [letter for index in read.indices for letter in self.letters(index)] if read is not None else []
+        return sorted(letters, key=lambda letter: walked.index(letter) if letter in walked else -1)
 
     def cells(self, name: str, letters: Sequence[str]) -> Read:
         """An element of a new array whose axes letters walk."""
         axes = (dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
+        name += "".join("_" for other in {*self.found.arrays, *self.taken} if other.rstrip("_") == name.rstrip("_"))
         self.arrays[name] = Array(name, "between", tuple(axes))
         return Read(name, tuple(map(Name, letters)))
 

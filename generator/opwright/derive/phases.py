@@ -19,6 +19,7 @@ from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..language.schema import Assignment
 from ..memo import memoised
+from .bordered import bordered
 from .contraction import Contraction, contraction
 from .inlining import inlined
 from .joining import merged
@@ -141,12 +142,7 @@ def plain(found: Program, part: Part) -> bool:
     if part.where or len(set(letters)) != len(letters):
         return False
     each = all(found.covers(part.target.tensor, number, index) for number, index in enumerate(part.target.indices))
-    return each and not any(guarded(found, read) for read in part.reads)
-
-
-def guarded(found: Program, read: Read) -> bool:
-    """Whether an index may lie outside its array."""
-    return bool(loose_axes(found, read))
+    return each and not any(loose_axes(found, read) for read in part.reads)
 
 
 def loose_axes(found: Program, read: Read) -> list[int]:
@@ -158,7 +154,8 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = paired(scanned(respelled(_accumulating(assigned(separated(op), plain), [t.name for t in op.outputs]))))
+    found = _accumulating(assigned(separated(op), plain), [tensor.name for tensor in op.outputs])
+    found = paired(scanned(bordered(respelled(found), op)))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])

@@ -187,9 +187,10 @@ class Program:
         """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times:
 
         `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells;
-        `min(max(h - 1, 0), H - 1)` on one of H cells, if H is never 0.
+        `min(max(h - 1, 0), H - 1)` on one of H cells, if H is never 0; `1` or `1 - p`, p < 2, on one of 2 cells.
         """
-        if self.covers(name, axis, index) or self._wraps(name, axis, index) or self._clamps(name, axis, index):
+        rules = (self.covers, self._wraps, self._clamps, self._fixed)
+        if any(inside(name, axis, index) for inside in rules):
             return True
         quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
         if not isinstance(quotient, Binary) or quotient.op != "/":
@@ -212,6 +213,15 @@ class Program:
             index = index.right
         wrapped = isinstance(index, Binary) and index.op == "%" and index.right == along.extent
         return wrapped and along.kind in ("one", "spatial")
+
+    def _fixed(self, name: str, axis: int, index: Expr) -> bool:
+        """Whether an index is a number, or a letter counted from the end, on an axis of so many cells in every call."""
+        extent = self.arrays[name].axes[axis].extent
+        if not isinstance(extent, Number):
+            return False
+        if isinstance(index, Binary) and index.op == "-" and index.left == Number(extent.value - 1):
+            return self.walks(name, axis, index.right) is not None
+        return isinstance(index, Number) and 0 <= index.value < extent.value
 
     def _clamps(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index is clamped to the cells of its axis, which are some in every call."""
