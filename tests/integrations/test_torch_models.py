@@ -285,3 +285,15 @@ def test_a_result_of_another_shape_is_resized_as_pytorch_does(kernels: Any) -> N
         results.append(out)
     assert torch.equal(*results)
     assert results[1].untyped_storage().nbytes() >= 60
+
+
+@pytest.mark.parametrize("call", [torch.softmax, torch.log_softmax])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_result_of_a_turned_tensor_is_ordered_as_that_of_pytorch(kernels: Any, call: Any, axis: int) -> None:
+    turned = torch.randn(4, 3).t()
+    wanted = call(turned, axis)
+    with kernels.enabled():
+        for _ in range(3):
+            found = call(turned, axis)
+            assert strides(found) == strides(wanted)
+            torch.testing.assert_close(found, wanted)

@@ -85,6 +85,14 @@ def _sized(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
 
 
+def _ordered(found: torch.Tensor, meant: torch.Tensor) -> torch.Tensor:
+    """A result in the order of memory that PyTorch gives it."""
+    strides = zip(found.stride(), meant.stride(), found.shape)
+    if all(ours == theirs or extent < 2 for ours, theirs, extent in strides) or not found.numel():
+        return found
+    return torch.empty_strided(meant.shape, meant.stride(), dtype=found.dtype).copy_(found)
+
+
 def _last(values: Values, seeds: Collection[int]) -> torch.memory_format | None:
     """The order in which PyTorch gives its results: channels last if one of the tensors but for gradients has it."""
     for at, value in enumerate(values):
@@ -127,24 +135,30 @@ class Override:
         self.note(self.name, "")
         return found
 
-    def judge(self, values: Values) -> None:
-        """UnfitError where PyTorch itself refuses a call of these shapes and types, as its own kernel then says."""
+    def judge(self, values: Values) -> Any:
+        """What PyTorch's results are like, without data; None where it has no rules for that.
+
+        UnfitError where it refuses a call of these shapes and types, as its own kernel then says.
+        """
         sized = [_sized(value) for value in values]
         named = {name: sized[self.places[name]] for name in self.named}
         try:
-            self.operator(*sized[: len(sized) - len(named)], **named)
-        except NotImplementedError:  # it has no rules without data
-            pass
+            return self.operator(*sized[: len(sized) - len(named)], **named)
+        except NotImplementedError:
+            return None
         except (RuntimeError, ValueError, IndexError, TypeError):
             raise UnfitError("PyTorch refuses this call") from None
 
     def computed(self, values: Values) -> Any:
         """The results of a call. UnfitError or SpecError where it is none of ours; nothing has been written then."""
-        self.judge(values)
+        meant = self.judge(values)
         if self.results == 1:
             into = None if self.into is None else values[self.into]
-            found = self.entry(0, values).call(values, into)
-            return found if into is None or found is into else into.copy_(found)
+            entry = self.entry(0, values)
+            found = entry.call(values, into)
+            if into is None:
+                return found if meant is None or entry.ordered else _ordered(found, meant)
+            return found if found is into else into.copy_(found)
         asked = [True] * self.results if self.mask is None else values[self.mask]
         chosen = [self.entry(at, values) if wanted else None for at, wanted in enumerate(asked)]
         return tuple([None if entry is None else entry.call(values, None) for entry in chosen])
