@@ -55,6 +55,11 @@ def test_brackets_stand_where_the_tree_needs_them_and_nowhere_else(node: Expr, t
     assert printed(node) == text
 
 
+def test_the_end_of_a_loop_is_one_operand_of_its_comparison() -> None:
+    end = Conditional(Name("p"), Name("a"), Name("b"))
+    assert "k < (p ? a : b);" in printed(nodes.For("k", nodes.ZERO, end, ()))
+
+
 def drawn(source: random.Random, depth: int) -> tuple[Expr, int]:
     """A random tree and its value; no divisor is 0."""
     if depth == 0 or source.random() < 0.15:

@@ -2424,7 +2424,7 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
     for (; i + 16 <= n; i += 16) {
         opwright_wide cells;
         memcpy(&cells, from + i, sizeof cells);
-        const opwright_halves made = __builtin_ia32_vcvtps2ph512_mask(cells, 0, (opwright_halves){0}, -1);
+        const opwright_halves made = __builtin_ia32_vcvtps2ph512_mask(cells, 0, (opwright_halves){0}, 0xFFFF);
         memcpy(to + i, &made, sizeof made);
     }
 #elif defined(__F16C__) && defined(__GNUC__)

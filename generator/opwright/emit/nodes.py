@@ -227,6 +227,7 @@ class For(Code):
     `unroll` is how many iterations a compiler is asked to do at once; 0 leaves that to it.
     """
 
+    end_level: ClassVar[int] = SUM
     letter: str
     begin: Expr
     end: Expr
