@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .commands import SUMMARIES
-from .console import printable
-from .errors import Failed, UsageError, count
+from .errors import Failed, UsageError, count, printable
 from .language.source import SpecInvalid
 
 FAILED, USAGE, INVALID = 1, 2, 3

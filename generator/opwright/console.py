@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .errors import printable
+
 
 class _Console(Console):
     """A console that lets `main` handle a closed pipe, where rich would exit with 1."""
@@ -20,11 +22,6 @@ class _Console(Console):
 
 def console() -> Console:
     return _Console(highlight=False)
-
-
-def printable(text: str) -> str:
-    """Text with control characters, which may steer a terminal, as escapes; lines and tabs stay."""
-    return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
 
 
 def say(out: Console, text: str = "") -> None:

@@ -10,7 +10,7 @@ from opwright import cli
 from support import checkout
 
 SPEC = (checkout.ROOT / "tests/data/average_pool.yaml").read_text(encoding="utf-8")
-LOOP = "{{ s.letter }} < {{ s.end | c }};"
+LOOP = "{{ s.letter }} < {{ s.end | c(s.end_level) }};"
 
 
 def side(folder: Path, text: str) -> Path:

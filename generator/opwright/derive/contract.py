@@ -58,10 +58,13 @@ class _Contract:
             sorted([rule.id, self.text(rule.expr.tree)] for rule in op.constraints if rule.expr),
             self.semantics(),
         ]
-        computed = [symbol for symbol in self.dims if symbol in op.lets]
-        sizes = sorted([self.text(Name(symbol)), self.dims[symbol].min] for symbol in computed)
         numbered = [self.dims[symbol] for symbol in self.numbers]
-        return [*parts, sizes, [[dim.per_axis, dim.min] for dim in numbered]]
+        return [*parts, self.computed(), [[dim.per_axis, dim.min] for dim in numbered]]
+
+    def computed(self) -> list[Any]:
+        """The sizes that have a formula, and their minimal extents."""
+        symbols = [symbol for symbol in self.dims if symbol in self.op.lets]
+        return sorted([self.text(Name(symbol)), self.dims[symbol].min] for symbol in symbols)
 
     def tensor(self, tensor: Tensor) -> list[Any]:
         """The output whose shape it states, and for each word of its layout and each arrangement the axes in memory."""
@@ -215,7 +218,9 @@ class _Steps(_Contract):
             sorted([rule.id, self.text(rule.expr.tree)] for rule in op.constraints if rule.expr),
             self.semantics(),
         ]
-        return [*parts, [[dim.per_axis, bool(dim.run), dim.min] for dim in (self.dims[s] for s in self.numbers)]]
+        computed = self.computed()
+        numbered = [self.dims[symbol] for symbol in self.numbers]
+        return [*parts, *([computed] if computed else []), [[d.per_axis, bool(d.run), d.min] for d in numbered]]
 
     def stepped(self, tensor: Tensor) -> list[Any]:
         """Its axes in memory by word, and the positions of those that may broadcast, be missing or be joined."""

@@ -350,7 +350,7 @@ def program(op: Op) -> Program:
 
 
 def _bytes(op: Op) -> frozenset[str]:
-    return frozenset(t.name for t in op.inputs if all(row[t.name] in ("s8", "u8") for row in op.dtypes))
+    return frozenset(t.name for t in op.inputs if all(row.get(t.name) in ("s8", "u8") for row in op.dtypes))
 
 
 def _positive(op: Op) -> frozenset[str]:
