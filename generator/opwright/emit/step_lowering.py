@@ -34,8 +34,9 @@ from .nodes import (
 from .step_bounds import Bounds, Guards
 from .step_elements import ROOM, SIZES, expr_name
 from .step_loops import Loop
-from .step_rows import Row, begun, lanes_total, scanned, updated
+from .step_rows import Row, begun, lanes_total
 from .step_tasks import Tasks
+from .step_values import scanned, updated
 
 
 def words_of(op: Op, name: str) -> list[str]:

@@ -35,7 +35,7 @@ from .nodes import (
     Stmt,
 )
 from .step_elements import ROOM, Elements, product
-from .step_values import Values
+from .step_values import Values, updated
 
 SUMS = 32  # accumulators of a reduction along a row
 FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
@@ -370,22 +370,6 @@ class Row:
 def _made_of_row(tree: expr.Call, row: str) -> Stmt:
     """Applies a function to a row, in place."""
     return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
-
-
-def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
-    """Combines a term with a cell."""
-    if operator in ("sum", "product") and values.accumulate != "s64":
-        return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
-    if operator in ("max", "min") and values.accumulate == "f32":
-        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
-    return Assign(cell, values.combined(operator, cell, made), source=source)
-
-
-def scanned(values: Values, operator: str, cell: Expr, neighbour: Expr, source: str) -> Stmt:
-    """Combines a cell with the extreme up to its neighbour."""
-    if values.accumulate != "f32":
-        return updated(values, operator, cell, neighbour, source)
-    return Assign(cell, Call(f"opwright_{operator}_scanned_f32", (neighbour, cell)), source=source)
 
 
 def begun(row: Row, sums: str) -> list[Stmt]:

@@ -19,7 +19,8 @@ from . import nodes
 from .nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
 from .step_bounds import Bounds
 from .step_loops import Loop, Loops
-from .step_rows import N, Row, updated
+from .step_rows import N, Row
+from .step_values import updated
 
 # Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096
 # f32 summed over the first axis, 1.8 for 64x128x256 over the second (AMD Zen 4, gcc 12.2): registers hold 256 lanes.

@@ -17,7 +17,7 @@ from ..language.dtypes import DTYPES
 from ..language.expr import COMPARISONS, LOGIC, Read
 from ..language.kinds import Kind
 from . import nodes
-from .nodes import Binary, Call, Cast, Conditional, Expr, Literal, Unary
+from .nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt, Unary
 
 # Types without arithmetic in C, and the type that their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
@@ -230,3 +230,19 @@ def _costly(tree: expr.Expr) -> list[expr.Call]:
         for node in expr.walk(tree)
         if isinstance(node, expr.Call) and node.function in COSTLY and len(node.arguments) == 1
     ]
+
+
+def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
+    """Combines a term with a cell."""
+    if operator in ("sum", "product") and values.accumulate != "s64":
+        return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    if operator in ("max", "min") and values.accumulate == "f32":
+        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
+    return Assign(cell, values.combined(operator, cell, made), source=source)
+
+
+def scanned(values: Values, operator: str, cell: Expr, neighbour: Expr, source: str) -> Stmt:
+    """Combines a cell with the extreme up to its neighbour."""
+    if values.accumulate != "f32":
+        return updated(values, operator, cell, neighbour, source)
+    return Assign(cell, Call(f"opwright_{operator}_scanned_f32", (neighbour, cell)), source=source)
