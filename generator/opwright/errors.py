@@ -11,14 +11,14 @@ class Failed(Exception):  # noqa: N818  # a result, not a mistake of the tool
     """The command is valid but failed, for example because the spec refuses the call. Exit code 1."""
 
 
+def inert(text: str, kept: str = "") -> str:
+    """Untrusted text for a terminal or a page: unprintable characters, but for those `kept`, are spelled out."""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+
 def printable(text: str) -> str:
     """Text with control characters, which may steer a terminal, as escapes; lines and tabs stay."""
-    return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
-
-
-def inert(text: str) -> str:
-    """Untrusted text on one line of a terminal or a page: unprintable characters are spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return inert(text, "\n\t")
 
 
 def count(number: int, word: str) -> str:
