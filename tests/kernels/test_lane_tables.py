@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import opwright_kernels as ok
+import pytest
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, usable
 
@@ -85,3 +86,18 @@ def test_a_row_is_read_at_any_places_near_and_far() -> None:
             nearest = (found[0, 0][:, None] == src[0, 0]).argmax(1)
             assert (abs(nearest - places) <= 0.5).all(), (cells, wanted)
             assert np.array_equal(found, src[..., nearest]), (cells, wanted)
+
+
+def test_gradients_go_to_their_places_in_rows_shorter_and_longer_than_a_table() -> None:
+    torch = pytest.importorskip("torch")
+    for cells, wanted in ((3, 1), (1, 4), (7, 511), (5, 513), (40, 1100), (1100, 40)):
+        for layout, axes in (("NCX", (0, 1, 2, 3)), ("NXC", (0, 2, 3, 1))):
+            given = torch.randn((2, 3, 5, wanted), generator=torch.manual_seed(wanted))
+            diff_dst = np.ascontiguousarray(given.numpy().transpose(axes))
+            src = np.empty((2, 3, 4, cells), np.float32).transpose(axes)
+            attributes = {"mode": "bilinear", "extents": [5, wanted], "data_format": layout}
+            one, three = (ok.interpolate_backward(src, diff_dst, **attributes, threads=n) for n in (1, 3))
+            backward = torch.ops.aten.upsample_bilinear2d_backward
+            expected = backward(given, [5, wanted], [2, 3, 4, cells], False).numpy().transpose(axes)
+            assert np.array_equal(one, three), (layout, cells, wanted)
+            assert np.allclose(one, expected, rtol=1e-4, atol=1e-4), (layout, cells, wanted)

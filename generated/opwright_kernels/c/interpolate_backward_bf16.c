@@ -151,6 +151,9 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
+    int64_t table_0_[1024];
+    int64_t table_1_[512];
+    int64_t filled_ = -1;
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -167,12 +170,28 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    const int64_t quotient_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        const int64_t quotient_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
                         for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                 for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                                    for (int64_t begin_ = 0; begin_ < O_w_; begin_ += 512) {
+                                        const int64_t end_ = opwright_min(begin_ + 512, O_w_);
+                                        if (filled_ != begin_) {
+                                            for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                                    table_0_[t_w_ * 512 + (o_w_ - begin_)] = opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1);
+                                                }
+                                            }
+                                            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                                table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+                                            }
+                                            filled_ = begin_;
+                                        }
+                                        for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                            diff_src_sum_[table_0_[t_w_ * 512 + (o_w_ - begin_)] + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                                        }
                                     }
                                 }
                             }
@@ -182,9 +201,25 @@ static void interpolate_backward_bf16_1_o(void *context_, int64_t part_)
             }
             if (mode_word_ == 0) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    const int64_t quotient_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
-                        for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                        const int64_t quotient_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+                        for (int64_t begin_ = 0; begin_ < O_w_; begin_ += 512) {
+                            const int64_t end_ = opwright_min(begin_ + 512, O_w_);
+                            if (filled_ != begin_) {
+                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                        table_0_[t_w_ * 512 + (o_w_ - begin_)] = opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1);
+                                    }
+                                }
+                                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                    table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+                                }
+                                filled_ = begin_;
+                            }
+                            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                                diff_src_sum_[table_1_[o_w_ - begin_] + quotient_3_ * I_w_ + quotient_2_ * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                            }
                         }
                     }
                 }
@@ -263,14 +298,17 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
         }
         if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        const int64_t quotient_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                         for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                             for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                 for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                     for (int64_t c = begin_; c < end_; c += block_) {
                                         const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(quotient_2_ + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
                                         const float same_0_ = reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))];
                                         opwright_bf16 diff_dst_room_[512];
                                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
@@ -287,11 +325,14 @@ static void interpolate_backward_bf16_1_c(void *context_, int64_t part_)
         }
         if (mode_word_ == 0) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        const int64_t quotient_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                         for (int64_t c = begin_; c < end_; c += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - c);
-                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) * block_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
+                            float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + quotient_5_ * block_ + quotient_4_ * (I_w_ * block_) + quotient_3_ * (I_h_ * (I_w_ * block_)));
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -387,12 +428,15 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
             }
             if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    const int64_t quotient_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        const int64_t quotient_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
                         for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                            const int64_t quotient_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                        diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_) + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_) + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_) + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                                        diff_src_sum_[opwright_min(opwright_max(quotient_2_ + t_w_, 0), I_w_ - 1) + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * (I_h_ * I_w_)] += reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))] * opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                                     }
                                 }
                             }
@@ -402,9 +446,11 @@ static void interpolate_backward_bf16_1_diff_src_X_(void *context_, int64_t part
             }
             if (mode_word_ == 0) {
                 for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                    const int64_t quotient_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
                     for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                        const int64_t quotient_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
                         for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
-                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1) * I_w_ + opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1) * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
+                            diff_src_sum_[opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1) + quotient_4_ * I_w_ + quotient_3_ * (I_h_ * I_w_)] += opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]);
                         }
                     }
                 }

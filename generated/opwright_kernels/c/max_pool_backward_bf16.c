@@ -86,8 +86,14 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+            const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+            const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
+                    const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
                     for (int64_t c = begin_; c < end_; ++c) {
                         peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
                     }
@@ -98,9 +104,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -120,9 +126,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -142,9 +148,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -164,9 +170,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -189,9 +195,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -213,9 +219,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -237,9 +243,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -261,9 +267,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -278,9 +284,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                             first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                            for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
                                     float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * block_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * (I_w_ * block_) + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * (I_w_ * block_)));
@@ -389,15 +395,21 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+                const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                    const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                         peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_5_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_4_; o_w_ < quotient_5_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_5_ - o_w_);
                                     float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
@@ -411,11 +423,13 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                         first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_6_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_7_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_6_; o_w_ < quotient_7_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_7_ - o_w_);
                                     float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
@@ -428,11 +442,13 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                             }
                         }
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_8_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_9_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_8_; o_w_ < quotient_9_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_9_ - o_w_);
                                     float diff_src_sum__room_[512];
                                     float * diff_src_sum__first_ = diff_src_sum_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_));
                                     float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
@@ -528,27 +544,33 @@ static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+                const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                    const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
+                        const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
                         peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]));
                                 }
                             }
                         }
                         first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], opwright_from_bf16(src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]) == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
                                 }
                             }
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     diff_src_sum_[o_w_ * S_w_ + k_w_ * D_w_ - PB_w_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * I_w_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * I_w_)] += (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) == first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? opwright_from_bf16(diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_]) : 0.0f;
                                 }
                             }

@@ -102,8 +102,14 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
             }
         }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+            const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+            const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                    const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
+                    const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
                     for (int64_t c = begin_; c < end_; ++c) {
                         peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
                     }
@@ -114,9 +120,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -136,9 +142,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -158,9 +164,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -180,9 +186,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -205,9 +211,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -229,9 +235,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -253,9 +259,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -277,9 +283,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = INFINITY;
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -294,9 +300,9 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                             first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
                         }
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                            for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                            for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
                                     float diff_src_room_[512];
@@ -381,15 +387,21 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+                const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                    const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                         peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_5_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_4_; o_w_ < quotient_5_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_5_ - o_w_);
                                     float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
@@ -403,11 +415,13 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                         first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_6_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_7_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_6_; o_w_ < quotient_7_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_7_ - o_w_);
                                     float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     float src_room_[512];
                                     const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
@@ -420,11 +434,13 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
                             }
                         }
                     }
-                    for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                        for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
+                    for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                        for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                             for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                                for (int64_t o_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                                    const int64_t n_ = opwright_min(block_, opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                                const int64_t quotient_8_ = opwright_max(0, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_));
+                                const int64_t quotient_9_ = opwright_min(O_w_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1);
+                                for (int64_t o_w_ = quotient_8_; o_w_ < quotient_9_; o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, quotient_9_ - o_w_);
                                     float diff_src_room_[512];
                                     float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * diff_src_X_w_);
                                     float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, S_w_ * diff_src_X_w_, n_, diff_src_room_);
@@ -519,27 +535,33 @@ static void max_pool_backward_f32_0_diff_src_X_(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
+                const int64_t quotient_0_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_));
+                const int64_t quotient_1_ = opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1);
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
+                    const int64_t quotient_2_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_));
+                    const int64_t quotient_3_ = opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1);
                     for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
+                        const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
+                        const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
                         peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = -INFINITY;
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_max_so_far_f32(peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_]);
                                 }
                             }
                         }
                         first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = INFINITY;
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = opwright_min_so_far_f32(first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)], src[n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_] == peak[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) : INFINITY);
                                 }
                             }
                         }
-                        for (int64_t k_d_ = opwright_max(0, opwright_ceil_by(PB_d_ - o_d_ * S_d_, D_d_)); k_d_ < opwright_min(K_d_, opwright_floor_by(I_d_ - 1 - (o_d_ * S_d_ - PB_d_), D_d_) + 1); ++k_d_) {
-                            for (int64_t k_h_ = opwright_max(0, opwright_ceil_by(PB_h_ - o_h_ * S_h_, D_h_)); k_h_ < opwright_min(K_h_, opwright_floor_by(I_h_ - 1 - (o_h_ * S_h_ - PB_h_), D_h_) + 1); ++k_h_) {
-                                for (int64_t k_w_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_)); k_w_ < opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1); ++k_w_) {
+                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     diff_src[n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * diff_src_X_w_] += (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_) == first[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] ? diff_dst[n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_] : 0.0f;
                                 }
                             }

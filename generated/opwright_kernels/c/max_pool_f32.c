@@ -312,8 +312,10 @@ static void max_pool_f32_0_o(void *context_, int64_t part_)
             for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                 for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                     for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                        for (int64_t o_w_ = opwright_max(begin_, opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_)); o_w_ < opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1); o_w_ += block_) {
-                            const int64_t n_ = opwright_min(block_, opwright_min(end_, opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_) + 1) - o_w_);
+                        const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_ * D_w_, S_w_);
+                        const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ * D_w_ - PB_w_), S_w_);
+                        for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
+                            const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
                             float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);

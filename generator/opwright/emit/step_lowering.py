@@ -16,14 +16,13 @@ from ..derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
-from . import nodes, step_endings, step_fusion, step_tiles, step_wholes
+from . import nodes, step_endings, step_fusion, step_quotients, step_tiles, step_wholes
 from .nodes import (
     ONE,
     ZERO,
     Assign,
     Binary,
     Call,
-    DeclareArray,
     Expr,
     For,
     If,
@@ -32,7 +31,7 @@ from .nodes import (
     Stmt,
 )
 from .step_bounds import Bounds, Guards
-from .step_elements import ROOM, SIZES, expr_name
+from .step_elements import SIZES, expr_name
 from .step_loops import Loop
 from .step_rows import Row, begun, lanes_total
 from .step_tasks import Tasks
@@ -87,6 +86,9 @@ class Lowering(Tasks):
 
     def body(self) -> tuple[Stmt, ...]:
         steps = [step_wholes.named(step, self.known(), self.wholes) for step in self.statements()]
+        if self.lanes is not None and not self.blocked:
+            steps = step_quotients.tabled(self, steps)
+        steps = step_quotients.hoisted(steps, self.known())
         inner = tuple(statement for step in steps for statement in step)
         if self.lanes is not None and self.blocked:
             inner = step_wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
@@ -104,8 +106,7 @@ class Lowering(Tasks):
             inner = (*self.filled(digits), *begins, *self.numbers(), *inner)
             wanted = nodes.names_of(inner)
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *inner])
-        tables = (DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items())
-        made = (*self.declared.values(), *tables, *loop)
+        made = (*self.declared.values(), *self.room_of_tables(), *loop)
         tiles = self.moved()
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 

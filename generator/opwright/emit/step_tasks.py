@@ -13,12 +13,13 @@ from ..derive.phases import Phase, Staged
 from ..derive.program import INITIAL
 from ..language.model import Op
 from . import nodes, step_groups, step_wholes
-from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Expr, For, If, Index, Name, Stmt
+from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
 from .step_elements import BEGIN, END, ROOM
 from .step_loops import Loop, Loops, letter_of
 
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
+NONE = nodes.Unary("-", ONE)  # no lane
 TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
 
 
@@ -34,20 +35,24 @@ class Tasks(Loops):
 
         Those of the previous task are reused if all tasks have the same lanes and no table depends on another letter.
         """
-        if not self.tables:
+        if not self.tables or not self.blocked:
             return []
-        lane = Name(self.lane_name())
-        taps, fill = self.taps(), dict[tuple[str, ...], list[Stmt]]()
-        for value, name in self.tables.items():
-            rows = tuple(sorted(taps.keys() & nodes.names(value)))
-            place = nodes.chain("+", [*map(step_wholes.row_of_table, rows), Binary("-", lane, BEGIN)], ZERO)
-            fill.setdefault(rows, []).append(Assign(Index(Name(name), place), value))
-        loops = [self.over([taps[row] for row in rows], entries) for rows, entries in fill.items()]
+        loops = self.entries()
         changing = {name for name, _ in digits} & nodes.names_of(self.tables)
         if not self.counts_on(digits) or changing:
             return loops
         others = Binary("!=", Name("blocks_"), ONE)
         return [If(Binary("||", Binary("==", Name("task_"), Name("first_task_")), others), tuple(loops))]
+
+    def entries(self) -> list[Stmt]:
+        """The loops that fill the tables of the lanes between `begin_` and `end_`."""
+        taps, fill = self.taps(), dict[tuple[str, ...], list[Stmt]]()
+        for value, name in self.tables.items():
+            rows = tuple(sorted(taps.keys() & nodes.names(value)))
+            at = Binary("-", Name(self.lane_name()), BEGIN)
+            place = nodes.chain("+", [*map(step_wholes.row_of_table, rows), at], ZERO)
+            fill.setdefault(rows, []).append(Assign(Index(Name(name), place), value))
+        return [self.over([taps[row] for row in rows], entries) for rows, entries in fill.items()]
 
     def over(self, taps: Sequence[Loop], entries: Sequence[Stmt]) -> Stmt:
         """Loops over some taps and the lanes of a task."""
@@ -59,6 +64,11 @@ class Tasks(Loops):
     def rows_of(self, value: Expr) -> int:
         """The rows of a table."""
         return math.prod(int(self.at_most(loop)) for name, loop in self.taps().items() if name in nodes.names(value))
+
+    def room_of_tables(self) -> list[Stmt]:
+        """The tables, and the first lane of those that each loop over lanes fills."""
+        rows = [DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items()]
+        return [*rows, *([Declare("filled_", NONE, changes=True)] if rows and not self.blocked else [])]
 
     def taps(self) -> dict[str, Loop]:
         """The loops of letters with few values, by name."""

@@ -31,7 +31,7 @@ def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
             return code
-        if isinstance(code, Call) and code.function in PURE and _divides(code):
+        if isinstance(code, Call) and code.function in PURE and divides(code):
             used = nodes.names(code)
             if used and used <= known:
                 return Name(wholes.setdefault(code, f"whole_{len(wholes)}_"))
@@ -51,7 +51,7 @@ def tabled(
     def inner(code: Any) -> Any:
         if not _has_quotient(code):
             return code
-        if isinstance(code, Call) and code.function in PURE and _divides(code):
+        if isinstance(code, Call) and code.function in PURE and divides(code):
             entry, places = _of_lane(code, lane)
             tap = nodes.names(entry) & taps
             if len(places) == 1 and len(tap) <= 1 and nodes.names(entry) - tap <= known | {lane}:
@@ -136,11 +136,11 @@ def _has_quotient(code: Code) -> bool:
     return (isinstance(code, Call) and _is_quotient(code)) or any(map(_has_quotient, nodes.parts(code)))
 
 
-def _divides(code: Expr) -> bool:
+def divides(code: Expr) -> bool:
     """Whether a quotient stands in code that only divides, bounds, adds and multiplies."""
     if isinstance(code, Binary):
-        return _divides(code.left) or _divides(code.right)
-    return isinstance(code, Call) and (_is_quotient(code) or any(map(_divides, code.arguments)))
+        return divides(code.left) or divides(code.right)
+    return isinstance(code, Call) and (_is_quotient(code) or any(map(divides, code.arguments)))
 
 
 def _is_quotient(code: Call) -> bool:
