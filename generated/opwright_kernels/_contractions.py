@@ -55,6 +55,7 @@ class Contraction:
     left: Accessed
     right: Accessed
     finish: tuple[str, ...]  # the letters of the phase after it, where that can take the sums as they come
+    unless_empty: tuple[str, ...] = ()  # letters: nothing is added where one of them has no values
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
     left, right, target = contraction.left, contraction.right, contraction.target
     label = label_of({call.dtype(left), call.dtype(right)}, call.accumulate)
     if not label or (contraction.phase in call.zeros and label != BYTES):
+        return None
+    if any(0 in call.letters[letter] for letter in contraction.unless_empty):
         return None
     output = contraction.output if contraction.unless not in given else None
     finished = Accessed(target.array, {n: n for n in sorted(contraction.finish, key=lambda letter: letter == lane)})

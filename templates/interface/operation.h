@@ -114,6 +114,7 @@ typedef struct opw_product_of {
     const char *unless;
     opw_accessed output, target, left, right; // an output without a name: none
     const char *const *finish;
+    const char *const *unless_empty; // letters: nothing is added where one of them has no values
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 

@@ -364,6 +364,18 @@ static bool zero_points(const opw_context *x, const opw_product_of *one, int64_t
     return true;
 }
 
+static bool is_empty(const opw_axes *letters, const char *const *some)
+{
+    bool empty = false;
+    for (; *some != NULL; ++some) {
+        const opw_extent own = opw_axis(letters, *some);
+        for (int64_t n = 0; n < own.count; ++n) {
+            empty = empty || own.at[n] == 0;
+        }
+    }
+    return empty;
+}
+
 static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                                   const opw_product_of *one, const char *lane)
 {
@@ -386,6 +398,9 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opwright_dtype right_dtype = right != NULL ? right->dtype : accumulate;
     const int label = label_of(left_dtype, right_dtype, accumulate);
     int64_t zeros[2];
+    if (is_empty(&x->found.letters, one->unless_empty)) {
+        return none;
+    }
     if (!zero_points(x, one, zeros) || (label != BYTES && (one->zeros[LEFT].name != NULL || one->zeros[RIGHT].name != NULL))) {
         return none;
     }

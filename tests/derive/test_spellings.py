@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -107,3 +108,47 @@ def test_a_sum_of_one_term_is_assigned_and_never_minus_zero(tmp_path: Path) -> N
     _, module = package({"outer.yaml": OUTER}, tmp_path, "outer_package")
     made = module.outer(np.float32([-1, 0, 2]), np.zeros(40, np.float32))
     assert not np.signbit(made).any()
+
+
+SUMS = """op: {op}
+revision: 1
+summary: A product of sums.
+dims: {{rows: R, columns: C, inner: K, others: M}}
+attributes: [{{name: scale, symbol: S, type: f32, default: "1"}}]
+inputs: [{{name: w, dims: {{R: R, K: K}}}}, {{name: v, dims: {{{v}}}}}, {{name: y, dims: {{{y}}}}}]
+outputs: [{{name: z, dims: {{R: R, C: C}}}}]
+dtypes: [{{w: f32, v: f32, y: f32, z: f32, accumulate: f32}}]
+semantics:
+  ranges: {{r: R, c: C, k: K, m: M}}
+  steps:
+    - z[r, c] += {value}
+"""
+FORMS = {  # the axes of v and y, and the value: letters of one factor, a chain, one with a scale
+    "lone": ("M: M", "C: C", "w[r, k] * y[c] * v[m]"),
+    "two_left": ("M: M, K: K", "C: C", "w[r, k] * y[c] * v[m, k]"),
+    "chained": ("K: K, M: M", "M: M, C: C", "w[r, k] * v[k, m] * y[m, c]"),
+    "scaled": ("K: K, M: M", "C: C, M: M", "w[r, k] * v[k, m] * y[c, m] * S"),
+}
+
+
+def test_letters_of_one_factor_are_summed_before_factors_are_multiplied() -> None:
+    v, y, value = FORMS["lone"]
+    parts = [part for phase in of(SUMS.format(op="Lone", v=v, y=y, value=value)).phases for part in phase.parts]
+    assert all(len(part.letters) <= 2 for part in parts)
+
+
+def test_sums_without_terms_are_zero_beside_infinite_factors(tmp_path: Path) -> None:
+    texts = {
+        f"{n}.yaml": SUMS.format(op=n.title().replace("_", ""), v=v, y=y, value=x) for n, (v, y, x) in FORMS.items()
+    }
+    _, module = package(texts, tmp_path, "sums_package")
+    for name, (v, y, _) in FORMS.items():
+        for extents in itertools.product((2, 3), (2, 3), (0, 2), (0, 3)):
+            sizes = dict(zip("RCKM", extents))
+            shapes = [[sizes[axis[0]] for axis in dims.split(", ")] for dims in ("R: R, K: K", v, y)]
+            for infinite in range(3):
+                arrays = [np.full(shape, np.inf if n == infinite else 1, np.float32) for n, shape in enumerate(shapes)]
+                scale = np.inf if name == "scaled" else 1.0
+                terms = extents[2] * extents[3]
+                made = getattr(module, name)(*arrays, scale=scale)
+                assert (made == (np.inf if terms else 0)).all(), (name, sizes, infinite)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .contraction import contraction, contracts, letters_of, walked
+from .lone_sums import factors_of
 from .program import Array, Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
 
@@ -91,7 +92,7 @@ class _Split:
             return []
         if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
             return []
-        factors = list(_factors(part.formulas[0].value))
+        factors = list(factors_of(part.formulas[0].value))
         whole = contraction(self.found, part) if len(factors) == 2 else None
         if whole is not None and whole.has_zeros:
             return []
@@ -237,28 +238,26 @@ class _Split:
         for number, right in enumerate(order[1:]):
             product = Binary("*", left, right)
             if number == len(order) - 2 and not scales and not self.part.where:
-                self.add(self.part.target, "sum", product)
+                empty = (*self.part.unless_empty, *self.summed(product))
+                self.add(self.part.target, "sum", product, self.found.may_be_empty(empty))
                 return
             left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
             self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
         for scale in scales:
             left = Binary("*", left, scale)
+        left = self.found.unless_empty((*self.part.unless_empty, *self.summed(left)), left) if scales else left
         for guard in self.part.where:
             left = Call("select", (guard.tree, left, Number(0)))
         self.add(self.part.target, "sum", left)
 
-    def add(self, target: Read, operator: str, value: Expr) -> None:
-        self.made.append(self.part.of(target, operator, value))
+    def summed(self, product: Expr) -> Iterator[str]:
+        """The letters that intermediates are summed along, and a product of them does not have."""
+        return (letter for letter in self.part.letters if letter not in self.letters(product))
+
+    def add(self, target: Read, operator: str, value: Expr, unless_empty: tuple[str, ...] = ()) -> None:
+        self.made.append(dataclasses.replace(self.part.of(target, operator, value), unless_empty=unless_empty))
 
 
 def is_dense(found: Mapping[str, str]) -> bool:
     """Whether each element of both operands is used several times."""
     return {ROWS, COLUMNS} <= {*found.values()}
-
-
-def _factors(value: Expr) -> Iterator[Expr]:
-    if isinstance(value, Binary) and value.op == "*":
-        yield from _factors(value.left)
-        yield from _factors(value.right)
-    else:
-        yield value

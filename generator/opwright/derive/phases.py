@@ -24,6 +24,7 @@ from .contraction import Contraction, contraction
 from .inlining import inlined
 from .joining import merged
 from .lanes import lane_letters
+from .lone_sums import summed_first
 from .pairing import paired
 from .program import Array, Axis, Formula, Part, Program
 from .respelling import assigned, respelled
@@ -154,7 +155,7 @@ def loose_axes(found: Program, read: Read) -> list[int]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = _accumulating(assigned(separated(op), plain), [tensor.name for tensor in op.outputs])
+    found = _accumulating(assigned(summed_first(separated(op)), plain), [tensor.name for tensor in op.outputs])
     found = paired(scanned(bordered(respelled(found), op)))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..language import expr
@@ -71,6 +71,7 @@ class Part:
     where: tuple[Located, ...]
     letters: tuple[str, ...]
     at: Mark
+    unless_empty: tuple[str, ...] = ()  # letters summed before: nothing is added where one of them has no values
 
     @property
     def target(self) -> Read:
@@ -127,6 +128,25 @@ class Program:
     def between(self) -> tuple[Array, ...]:
         """The intermediates, in the order of their first step."""
         return tuple(array for array in self.arrays.values() if array.role == "between")
+
+    def may_be_empty(self, letters: Iterable[str]) -> tuple[str, ...]:
+        """Those letters that have no values in some calls."""
+        extents = {letter: self.letters[letter].extent for letter in letters}
+        some = [Name(symbol) for symbol in self.positive]
+        return tuple(
+            letter for letter, extent in extents.items() if not isinstance(extent, Number) and extent not in some
+        )
+
+    def has_values(self, letter: str) -> Expr:
+        """Whether a letter has any values, as a condition on sizes."""
+        extent = self.letters[letter].extent
+        return Binary(">", extent if self.letters[letter].kind == "one" else Call("prod", (extent,)), Number(0))
+
+    def unless_empty(self, letters: Iterable[str], value: Expr) -> Expr:
+        """A value, or 0 where one of some letters has no values."""
+        for letter in self.may_be_empty(letters):
+            value = Call("select", (self.has_values(letter), value, Number(0)))
+        return value
 
     def walks(self, name: str, axis: int, index: Expr) -> str | None:
         """The letter that walks a whole axis alone; None if the index may leave it or repeat."""

@@ -79,6 +79,9 @@ class Guards:
                     letters = (expr.names(index), expr.gathered_names(index))
                     found.append(_Condition(slopes.folded(index), copy, Binary(">=", at, ZERO), *letters))
                     found.append(_Condition(slopes.folded(below), copy, Binary("<", at, end), *letters))
+        for letter in self.part.unless_empty:
+            has_values = elements.scalar(elements.program.has_values(letter))
+            found.append(_Condition(None, 0, has_values, frozenset(), frozenset()))
         for guard in self.part.where:
             trees = slopes.comparisons(guard.tree)
             for copy in self._axes(guard.tree):

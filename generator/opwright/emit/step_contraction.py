@@ -41,6 +41,7 @@ class ContractionView:
     right: Accessed
     letters: tuple[str, ...]
     finish: tuple[str, ...]  # the letters of the next phase, if it may process the sums as they are computed
+    unless_empty: tuple[str, ...]  # letters: nothing is added where one of them has no values
     zeros: tuple[tuple[str, int], ...]  # the zero points of both operands for C: a name or a number; '?' for others
 
 
@@ -60,8 +61,10 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
             after = found.phases[number + 1 : number + 2]
             finish = after[0].own if after and after[0].finishes else ()
             letters = phase.parts[0].letters
-            zeros = tuple(map(_zero_in_c, product.zeros))
-            views.append(ContractionView(number, copy, output, unless, target, left, right, letters, finish, zeros))
+            zeros, empty = tuple(map(_zero_in_c, product.zeros)), phase.parts[0].unless_empty
+            views.append(
+                ContractionView(number, copy, output, unless, target, left, right, letters, finish, empty, zeros)
+            )
     return tuple(views)
 
 
@@ -120,7 +123,7 @@ def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:
     """The extents of the letters of contractions, as Python: a tuple of one number, or one per axis."""
     letters = staged(op).program.letters
     arrays = staged(op).program.arrays
-    used = dict.fromkeys(letter for view in contractions(op) for letter in view.letters)
+    used = dict.fromkeys(letter for view in contractions(op) for letter in (*view.letters, *view.unless_empty))
     for view in contractions(op):
         for name, axes in (view.target, view.left, view.right):
             used |= dict.fromkeys(axis for axis, _ in axes if arrays[name].role == "between")
