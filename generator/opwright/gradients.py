@@ -12,7 +12,7 @@ from typing import Any
 
 from .derive.gradient.choose import gradient
 from .derive.gradient.signature import derived
-from .derive.gradient.statements import Underivable, diff
+from .derive.gradient.statements import Underivable, origin
 from .derive.gradient.text import text
 from .emit import lowerable
 from .language.library import Library
@@ -96,17 +96,17 @@ def why_none(op: Op) -> str:
 
 def astray(op: Op, library: Library) -> Iterator[Problem]:
     """Problems of a derived gradient that no longer follows from its operation."""
-    for origin, relation in _origins(op, library):
-        of = tuple(tensor.name.removeprefix("diff_") for tensor in op.outputs)
-        fix = f"write it again: {COMMAND} {origin.op}{''.join(f' --of {name}' for name in of)} --write"
+    for forward, relation in _origins(op, library):
+        of = tuple(origin(tensor.name) for tensor in op.outputs)
+        fix = f"write it again: {COMMAND} {forward.op}{''.join(f' --of {name}' for name in of)} --write"
         try:
-            wanted = derived(origin, gradient(origin, of))
+            wanted = derived(forward, gradient(forward, of))
         except Underivable as reason:
-            yield Problem(relation.at, "gradient-derived", f"{origin.op} has no derived gradient: {reason}")
+            yield Problem(relation.at, "gradient-derived", f"{forward.op} has no derived gradient: {reason}")
             continue
         rows = tuple(row for row in wanted.dtypes if row in op.dtypes)  # a person may leave rows out
         if text(_meaning(op)) != text(dataclasses.replace(_meaning(wanted), dtypes=rows)):
-            yield Problem(relation.at, "gradient-derived", f"this does not follow from {origin.op}; {fix}")
+            yield Problem(relation.at, "gradient-derived", f"this does not follow from {forward.op}; {fix}")
 
 
 def _meaning(op: Op) -> Op:
@@ -133,8 +133,8 @@ def _origins(op: Op, library: Library) -> Iterator[tuple[Op, Relation]]:
 def claims(library: Library) -> Iterator[tuple[Op, Op, Tie]]:
     """Operations of steps, each with a claimed gradient and the correspondence of tensors."""
     for op in library.ops:
-        for origin, _ in _origins(op, library):
-            yield origin, op, tied(origin, op)
+        for forward, _ in _origins(op, library):
+            yield forward, op, tied(forward, op)
         for relation in op.relations:
             other = library.op(relation.gradient) if relation.gradient else None
             if other is not None and op.stepped and other.stepped:
@@ -154,4 +154,4 @@ def wrong(library: Library) -> list[str]:
     return [difference for difference in found if difference is not None]
 
 
-__all__ = ["Underivable", "astray", "claims", "diff", "gradient_text", "why_none", "wrong"]
+__all__ = ["Underivable", "astray", "claims", "gradient_text", "why_none", "wrong"]

@@ -221,8 +221,47 @@ def test_autocast_computes_products_in_the_lower_type_and_mixed_types_in_f32(ope
     torch.testing.assert_close(product.float(), a @ b, rtol=3e-2, atol=3e-2)
 
 
+SHARES = """
+op: Shares
+revision: 1
+summary: Shares of exponentials.
+dims: {rows: M, columns: N}
+inputs:
+  - {name: src, dims: {M: M, N: N}}
+outputs:
+  - {name: dst, dims: {M: M, N: N}}
+dtypes:
+  - {src: f64, dst: f64, accumulate: f64}
+semantics:
+  ranges: {m: M, n: N}
+  steps:
+    - peak[m] max= src[m, n]
+    - total[m] += exp(src[m, n] - peak[m])
+    - dst[m, n] = exp(src[m, n] - peak[m]) / total[m]
+relations:
+  - {gradient: SharesBackward, of: src, with: {dst: dst, diff_dst: dst, diff_src: src}}
+---
+op: SharesBackward
+revision: 1
+summary: The gradient of shares of exponentials.
+dims: {rows: M, columns: N}
+inputs:
+  - {name: diff_dst, dims: {M: M, N: N}}
+  - {name: dst, dims: {M: M, N: N}}
+outputs:
+  - {name: diff_src, dims: {M: M, N: N}}
+dtypes:
+  - {diff_dst: f64, dst: f64, diff_src: f64, accumulate: f64}
+semantics:
+  ranges: {m: M, n: N}
+  steps:
+    - total[m] += diff_dst[m, n] * dst[m, n]
+    - diff_src[m, n] = (diff_dst[m, n] - total[m]) * dst[m, n]
+"""
+
+
 def doubles() -> dict[str, str]:
-    """A product and a squared root of f64, with their derived gradients."""
+    """A product of f64, and shares of exponentials with a gradient that reads them, with derived gradients of both."""
     product = """
 op: Product
 revision: 1
@@ -246,7 +285,10 @@ semantics:
         {f"{backward.function}.yaml": gradient.replace("relations:\n  - {gradient_of: Product}\n", "")}
     ).ops
     second, twice = gradient_text(made)
-    return {"product.yaml": product, f"{backward.function}.yaml": gradient, f"{twice.function}.yaml": second}
+    shares = dict(zip(("shares.yaml", "shares_backward.yaml"), SHARES.split("---\n"), strict=True))
+    of_shares, again = gradient_text(next(op for op in load_texts(shares).ops if op.op == "SharesBackward"))
+    texts = {"product.yaml": product, f"{backward.function}.yaml": gradient, f"{twice.function}.yaml": second}
+    return {**texts, **shares, f"{again.function}.yaml": of_shares}
 
 
 # Operations whose gradients are derived: a call of each, and PyTorch's.
@@ -279,6 +321,7 @@ def test_a_package_of_ones_own_specs_has_gradients_in_f64_and_a_namespace_of_its
     left, right = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (4, 2)))
     assert torch.autograd.gradcheck(torch.ops.double.product, (left, right))
     assert torch.autograd.gradgradcheck(torch.ops.double.product, (left, right))
+    assert torch.autograd.gradgradcheck(torch.ops.double.shares, (left,))
     assert hasattr(torch.ops.opwright, "convolution")
 
 

@@ -91,10 +91,10 @@ def _derived(forward: Operation, other: Operation) -> Gradient | None:
     ours, outputs = {info.name for info in forward.inputs}, outputs_of(forward)
     inputs = []
     for info in other.inputs:
-        seeded = info.name.removeprefix("diff_")
+        seeded = info.name.partition("_")[2]
         kind = "input" if info.name in ours else "output" if info.name in outputs else "seed"
         inputs.append((kind, seeded if kind == "seed" else info.name))
-    results = {name.removeprefix("diff_"): name for name in outputs_of(other)}
+    results = {name.partition("_")[2]: name for name in outputs_of(other)}
     return _linked(forward, other, inputs, results, {})
 
 

@@ -41,15 +41,15 @@ class Tie:
 
 
 def tied(forward: Op, backward: Op) -> Tie:
-    """The correspondence by names: diff_x is the gradient of x."""
+    """The correspondence by names: diff_x is the gradient of x; another prefix stands where diff_x is taken."""
     ours = {tensor.name for tensor in (*forward.inputs, *forward.outputs)}
     outputs = {tensor.name for tensor in forward.outputs}
     inputs = [tensor.name for tensor in backward.inputs]
-    seeds = {name: name.removeprefix("diff_") for name in inputs if name not in ours}
+    seeds = {name: name.partition("_")[2] for name in inputs if name not in ours}
     return Tie(
         {name: name for name in inputs if name in ours},
         {name: of for name, of in seeds.items() if of in outputs},
-        {tensor.name: tensor.name.removeprefix("diff_") for tensor in backward.outputs},
+        {tensor.name: tensor.name.partition("_")[2] for tensor in backward.outputs},
     )
 
 

@@ -18,7 +18,7 @@ from ..phases import loose_axes
 from ..program import Axis, Formula, Part, program
 from .known import Known
 from .rules import gradients
-from .statements import Need, Share, Statement, Underivable, diff, extent_of, plain
+from .statements import PREFIXES, Need, Share, Statement, Underivable, extent_of, plain
 from .sums import Sums
 from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
 
@@ -28,18 +28,20 @@ LONG = 400  # length of a value, in characters, above which its terms are added 
 class Reverse:
     """The walk from the last step to the first."""
 
-    def __init__(self, op: Op, of: Iterable[str], outputs: Iterable[str], hidden: frozenset[str]) -> None:
-        self.op, self.found = op, program(op)
+    def __init__(
+        self, op: Op, of: Iterable[str], outputs: Iterable[str], hidden: frozenset[str], prefix: str = PREFIXES[0]
+    ) -> None:
+        self.op, self.found, self.prefix = op, program(op), prefix
         self.of, self.outputs = tuple(of), tuple(outputs)
         self.needs = {part.number: self.needed(part) for part in self.found.parts}
-        self.taken = {*self.found.arrays, *self.found.letters, *map(diff, (*self.of, *self.outputs))}
+        self.taken = {*self.found.arrays, *self.found.letters, *map(self.diff, (*self.of, *self.outputs))}
         self.active = self.moving()
         self.shares: dict[str, list[Share]] = {name: [] for name in self.active}
         self.settled: dict[str, tuple[Sum, Read | None]] = {}
         self.remote: dict[str, list[Share]] = {}
         self.statements: list[Statement] = []
         self.axes = {name: array.axes for name, array in self.found.arrays.items()}
-        self.axes |= {diff(name): self.found.arrays[name].axes for name in (*self.of, *self.outputs)}
+        self.axes |= {self.diff(name): self.found.arrays[name].axes for name in (*self.of, *self.outputs)}
         self.known = Known(self.found, self.needs, hidden)
         self.sums = Sums(self.found, self.known, self.fresh, self.write_sum)
 
@@ -65,6 +67,9 @@ class Reverse:
             found = f"{name}_{number}"
         self.taken.add(found)
         return found
+
+    def diff(self, name: str) -> str:
+        return self.prefix + name
 
     def is_active(self, read: Read) -> bool:
         return read.tensor in self.active
@@ -100,7 +105,7 @@ class Reverse:
         if name in self.outputs and self.shares[name]:
             if plain(self.found, last.target) is None:
                 raise Underivable(f"'{name}' is written at scattered cells and read again")
-            read = Read(diff(name), last.target.indices)
+            read = Read(self.diff(name), last.target.indices)
             self.shares[name].insert(0, Share(last.target, {"": factor(read)}, None, self.names(last.target)))
         direct, remote = self.placed(name, writers)
         if remote and any(part.operator not in ("set", "sum") for part in writers):
@@ -119,7 +124,7 @@ class Reverse:
         if not guarded and ((len(value) <= 1 and bare) or self.continues(target, value)):
             self.settled[name] = (self.renamed_sum(value, name, before), target)
             return
-        made = Read(self.fresh(diff(name)), self.letters_only(target))
+        made = Read(self.fresh(self.diff(name)), self.letters_only(target))
         self.axes[made.tensor] = tuple(
             self.found.letters[index.id] for index in made.indices if isinstance(index, Name)
         )
@@ -141,7 +146,7 @@ class Reverse:
         """A gradient that is a single new sum reuses that sum."""
         made = self.statements[before:]
         if len(made) == 1 and value == factor(made[0].target) and name not in self.outputs:
-            old, new = made[0].target, replace(made[0].target, tensor=self.fresh(diff(name)))
+            old, new = made[0].target, replace(made[0].target, tensor=self.fresh(self.diff(name)))
             self.statements[before:] = [replace(made[0], target=new)]
             self.axes[new.tensor] = self.axes[old.tensor]
             self.known.sums = {key: new if read == old else read for key, read in self.known.sums.items()}
@@ -200,7 +205,7 @@ class Reverse:
         name = part.target.tensor
         value, target = self.settled[name]
         if name in self.outputs and not self.shares[name]:
-            self.of_part(part, factor(Read(diff(name), part.target.indices)))
+            self.of_part(part, factor(Read(self.diff(name), part.target.indices)))
         elif value and target is not None:
             trees = {old.id: new for old, new in zip(target.indices, part.target.indices) if isinstance(old, Name)}
             seed = terms_of(renamed(tree_of(value), trees))
@@ -308,7 +313,7 @@ class Reverse:
         found = [self.summed(share) for share in merged.values() if any(share.cases.values())]
         found.sort(key=lambda share: not self.whole(share))
         for number, share in enumerate(found):
-            target = replace(share.target, tensor=diff(name))
+            target = replace(share.target, tensor=self.diff(name))
             self.axes[target.tensor] = self.axes[name]
             self.write(replace(share, target=target), "set" if number == 0 and self.whole(share) else "sum")
 

@@ -17,7 +17,7 @@ from ...memo import memoised
 from ..program import Program, program
 from .adjoint import Reverse
 from .shared import shared
-from .statements import Gradient, Statement, Underivable, diff, plain
+from .statements import PREFIXES, Gradient, Statement, Underivable, plain
 from .terms import replaced
 
 REAL = ("f32", "bf16", "f16", "f64")
@@ -45,39 +45,56 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
     if ordered:
         raise Underivable(f"an attribute orders the axes of '{ordered[0]}', which an input cannot be")
-    if summed := [t.name for t in op.outputs if t.name in outputs and t.broadcast_as is not None]:
-        raise Underivable(f"'{summed[0]}' has the shape of an input that broadcasts, which its gradient cannot have")
+    if shared := [name for name in outputs if not _sums(op, name)]:
+        raise Underivable(f"'{shared[0]}' has the shape of an input that broadcasts, and is no sum that no step reads")
     if not outputs or not rows_of(op, wanted, outputs):
         raise Underivable("no row of data types has real numbers both in its inputs and in its outputs")
     moving = Reverse(op, wanted, outputs, frozenset()).active
     outputs = tuple(name for name in outputs if name in moving)
     if not outputs:
         raise Underivable("its outputs change with its inputs only at jumps: the gradient is 0 everywhere")
-    found = [made for keep in (False, True) if (made := _made(op, wanted, outputs, keep))]
+    taken = {*inputs, *(attribute.name for attribute in op.attributes), *program(op).letters}
+    free = [prefix for prefix in PREFIXES if not taken & {prefix + name for name in (*wanted, *outputs)}]
+    tried = ([_made(op, wanted, outputs, keep, prefix) for keep in (False, True)] for prefix in free)
+    found = next((made for one in tried if (made := [*filter(None, one)])), [])
     if not found:
-        raise Underivable("an output that it needs is missing from some calls")
+        words = ", ".join(PREFIXES)
+        message = f"an output that it needs is missing from some calls, or the names with {words} in front are taken"
+        raise Underivable(message)
     best = min(found, key=lambda one: cost(op, one))
     if not best.of:
         raise Underivable("the gradient is 0 everywhere")
     return best
 
 
-def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool) -> Gradient | None:
-    """The gradient with outputs as inputs wherever possible, or only where required."""
+def _sums(op: Op, name: str) -> bool:
+    """Whether an output of an input's shape, if it is one, only gets sums of what shares an element."""
+    parts = program(op).parts
+    return op.tensor(name).broadcast_as is None or all(
+        (part.target.tensor != name or part.operator == "sum") and name not in {read.tensor for read in part.reads}
+        for part in parts
+    )
+
+
+def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool, prefix: str) -> Gradient | None:
+    """The gradient with outputs as inputs wherever possible, or only where required; None if names collide."""
     found = program(op)
     read = {read.tensor for part in found.parts for read in part.reads}
     hidden = frozenset(t.name for t in op.outputs if t.name not in read and not keep)
-    made = pruned(Reverse(op, of, outputs, hidden).run(), {diff(name) for name in of})
-    statements = tuple(shared(inlined(made, {diff(name) for name in of}), found))
+    wanted = {prefix + name for name in of}
+    made = pruned(Reverse(op, of, outputs, hidden, prefix).run(), wanted)
+    statements = tuple(shared(inlined(made, wanted), found))
     can = {tensor.name for tensor in op.outputs if tensor.when is None and exact(op, found, tensor.name)}
     must = {tensor.name for tensor in op.outputs if not again(found, tensor.name)}
     reused, parts = _needed(found, statements, can if keep else can & must)
-    if any(found.parts[number].target.tensor in must for number in parts):
+    made_again = {found.parts[number].target.tensor for number in parts}
+    read_again = frozenset[str]().union(*(statement.reads for statement in statements)) & found.arrays.keys()
+    if made_again & must or (read_again | made_again) & {prefix + name for name in (*of, *outputs)}:
         return None
     written = {statement.target.tensor for statement in statements}
-    zero = tuple(name for name in of if diff(name) not in written)
+    zero = tuple(name for name in of if prefix + name not in written)
     own = tuple(name for name in of if name not in zero)
-    return Gradient(own, outputs, parts, statements, reused, zero)
+    return Gradient(own, outputs, prefix, parts, statements, reused, zero)
 
 
 def exact(op: Op, found: Program, name: str) -> bool:

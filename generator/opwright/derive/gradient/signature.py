@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Read
@@ -18,10 +19,11 @@ from ...language.spelling import spell
 from ...language.types import formulas, symbol_of
 from ..program import Part, Program, assignments, program
 from .choose import gradient, rows_of
-from .statements import Gradient, Statement, Underivable, diff
+from .statements import Gradient, Statement, Underivable
 from .terms import replaced
 
 HERE = Mark()
+STRETCH = ("broadcast", "broadcast_if")
 
 
 def located(tree: Expr) -> Located:
@@ -99,7 +101,7 @@ class _Signature:
         return Read(read.tensor, tuple(index for index in read.indices if index != Number(0)))
 
     def step(self, statement: Statement) -> Step:
-        stretched = {diff(name) for name in self.made.of if self.forward.tensor(name).broadcast}
+        stretched = {self.made.diff(name) for name in self.made.of if self.forward.tensor(name).broadcast}
         op = "sum" if statement.target.tensor in stretched else statement.op
         made = {word: self.moved(_assignment(statement.target, op, value)) for word, value in statement.cases.items()}
         return self.stepped(made, statement.by, tuple(map(located, statement.where)))
@@ -126,7 +128,7 @@ class _Signature:
     def gradient_of(self, tensor: Tensor) -> Tensor:
         """The output that has the gradient of an input, and its shape."""
         return Tensor(
-            name=diff(tensor.name),
+            name=self.made.diff(tensor.name),
             when=tensor.when,
             broadcast_as=tensor.name if tensor.broadcast else None,
             may_lack=tensor.may_lack,
@@ -143,10 +145,16 @@ class _Signature:
         given = []
         for number, name in enumerate(made.outputs):
             tensor = forward.tensor(name)
-            optional = number > 0 and diff(name) in self.read
-            if diff(name) in self.read:
+            optional = number > 0 and made.diff(name) in self.read and not tensor.may_lack
+            if made.diff(name) in self.read:
                 summary = f"The gradient with respect to {name}."
-                given.append(dataclasses.replace(tensor, name=diff(name), optional=optional, summary=summary))
+                shape: dict[str, Any] = {}
+                if tensor.broadcast_as:  # what was summed over the elements that share one is read at all of them
+                    shape = {key: getattr(forward.tensor(tensor.broadcast_as), key) for key in STRETCH}
+                    shape["broadcast_as"] = None
+                given.append(
+                    dataclasses.replace(tensor, name=made.diff(name), optional=optional, summary=summary, **shape)
+                )
         if given and given[0].optional and not any(not tensor.optional for tensor in given):
             given[0] = dataclasses.replace(given[0], optional=False)
         found = [*chosen, *reused, *given]
@@ -172,7 +180,7 @@ class _Signature:
 
     def rows_distinguished(self, tensors: Iterable[Tensor]) -> int:
         """How many rows of data types these tensors distinguish, among those with different outputs."""
-        made = [*map(diff, self.made.of)]
+        made = [*map(self.made.diff, self.made.of)]
         rows = {tuple(self.row(row)[name] for name in [*(t.name for t in tensors), *made]) for row in self.rows}
         alike = {row[: -len(made)] for row in rows}
         return len(alike) - len(rows)
@@ -234,7 +242,7 @@ class _Signature:
 
     def row(self, row: Mapping[str, str]) -> dict[str, str]:
         """A row with the data types of gradients: those of the tensors that they are gradients of."""
-        return {**row, **{diff(name): dtype for name, dtype in row.items()}}
+        return {**row, **{self.made.diff(name): dtype for name, dtype in row.items()}}
 
     # The rest.
 
@@ -269,7 +277,7 @@ class _Signature:
     def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
         """The forward operation's output extent, which the gradient receives."""
         value = let.value.tree if let.value is not None else Name(_stated_symbol(symbol))
-        given = next(tensor.name for tensor in inputs if tensor.name in map(diff, self.made.outputs))
+        given = next(tensor.name for tensor in inputs if tensor.name in map(self.made.diff, self.made.outputs))
         own = Constraint(
             id=f"{symbol.lower()}-follows",
             expr=located(Binary("==", Name(symbol), value)),

@@ -14,14 +14,17 @@ from ...language.expr import Expr, Number, Read
 from ..program import Axis, Program
 from .terms import Sum
 
+# What the names of gradients begin with: the first of these that leaves all names of the gradient's spec distinct.
+PREFIXES = ("diff_", "grad_", "adjoint_")
+
 
 class Underivable(Exception):  # noqa: N818  # named for what it says
     """Why an operation has no derived gradient."""
 
 
-def diff(name: str) -> str:
-    """The name of the gradient of an array."""
-    return f"diff_{name}"
+def origin(name: str) -> str:
+    """The array that a gradient is of, by the gradient's name."""
+    return name.partition("_")[2]
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,15 @@ class Gradient:
 
     of: tuple[str, ...]
     outputs: tuple[str, ...]  # outputs of the forward operation, whose gradients it takes
+    prefix: str  # of the names of gradients
     parts: tuple[int, ...]
     statements: tuple[Statement, ...]
     reused: frozenset[str]  # outputs of the forward operation that it takes
     without: tuple[str, ...] = field(default=())
+
+    def diff(self, name: str) -> str:
+        """The name of the gradient of an array."""
+        return self.prefix + name
 
 
 def plain(found: Program, read: Read) -> tuple[str, ...] | None:
