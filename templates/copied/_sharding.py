@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,21 @@ class Split:
     attributes: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     once: Sequence[str] = ()
-    when: Mapping[str, int] = field(default_factory=dict)
+    beside: str = ""
+    reach: int = 0
+    alone: bool = False
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, Any] = field(default_factory=dict)
     arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[int] = ()
     stretched_rows: Sequence[int] = ()
     window: Window | None = None
     why: str = ""
+
+    @property
+    def neighbours(self) -> bool:
+        """Whether a part takes cells of the parts beside it."""
+        return self.window is not None or self.reach > 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,8 @@ class Part:
     """A part of a call: of each input its ranges, its attributes, and where its results belong.
 
     `inputs` and `outputs` are ranges of the whole; `used` are the ranges of a result that count. `attributes` are
-    all that differ. `without` are inputs that it does not get. `share` is its weight in a mean.
+    all that differ, None where one is left out. `without` are inputs that it does not get. `share` is its weight in a
+    mean.
     """
 
     inputs: dict[str, Ranges] = field(default_factory=dict)
@@ -146,14 +157,22 @@ def options(table: Sequence[Split], facts: Facts) -> list[SplitOption]:
         placed = all(facts.arrangements.get(name, word) == word for name, word in split.arrangements.items())
         if split.kind == "whole" or not known or not placed or (split.rows and facts.row not in split.rows):
             continue
-        sizes = facts.values[split.size]
-        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        sizes = _along(facts, split.size)
+        if split.beside:
+            pairs = zip(sizes, _along(facts, split.beside))
+            sizes = tuple(own if other == 1 and split.alone else gcd(own, other) for own, other in pairs)
         counted = "count" in split.attributes.values()  # one group leaves its channels to other letters
         made = [
             SplitOption(split, axis, len(sizes), size) for axis, size in enumerate(sizes) if size > 1 or not counted
         ]
         found += [one for option in made for one in _joined(option, facts)]
     return found
+
+
+def _along(facts: Facts, size: str) -> tuple[int, ...]:
+    """A size along each of its axes."""
+    found = facts.values[size]
+    return found if isinstance(found, tuple) else (int(found),)
 
 
 def _joined(option: SplitOption, facts: Facts) -> Iterator[SplitOption]:
@@ -199,6 +218,10 @@ def part(facts: Facts, cut: Mapping[SplitOption, Range]) -> Part | None:
         made.without |= set(split.once) if start else set()
         if "mean" in split.joins.values():
             made.share *= (stop - start) / option.total
+        for name, size in split.sizes.items():
+            made.attributes[name] = (
+                _stated(facts, option, size, start, stop, made.attributes.get(name)) if size else None
+            )
         for name, change in split.attributes.items():
             given = facts.attributes.get(name)
             if change == "count":
@@ -214,6 +237,19 @@ def part(facts: Facts, cut: Mapping[SplitOption, Range]) -> Part | None:
     return made
 
 
+def _stated(facts: Facts, option: SplitOption, size: str, start: int, stop: int, known: Any) -> list[int]:
+    """The extents of a part that a list states; `known` are those that other letters have cut."""
+    found = list(known or _along(facts, size))
+    low, high = _reaching(option, start, stop)
+    found[option.axis] = _along(facts, size)[option.axis] // option.total * (high - low)
+    return found
+
+
+def _reaching(option: SplitOption, start: int, stop: int) -> Range:
+    """The values that a part takes with those beside it."""
+    return max(0, start - option.split.reach), min(option.total, stop + option.split.reach)
+
+
 def _cells(facts: Facts, option: SplitOption, start: int, stop: int, made: Part) -> None:
     for tensor, axes in option.split.axes.items():
         for axis in axes if tensor in facts.shapes else ():
@@ -224,11 +260,12 @@ def _cells(facts: Facts, option: SplitOption, start: int, stop: int, made: Part)
             if cells == 1 and option.total != 1:  # stretched
                 continue
             each = cells // option.total if option.total else 1
-            ranges = (start * each, stop * each)
+            low, high = _reaching(option, start, stop)
+            taken = (low * each, high * each)
             if tensor in facts.outputs:
-                _gives(facts, made, tensor, spot, ranges, ranges)
+                _gives(facts, made, tensor, spot, (start * each, stop * each), taken)
             else:
-                made.inputs.setdefault(tensor, {})[spot] = ranges
+                made.inputs.setdefault(tensor, {})[spot] = taken
 
 
 def extent(facts: Facts, tensor: str, spot: int) -> int:

@@ -84,4 +84,5 @@ def part_of(call: Call, part: _sharding.Part, inputs: Sequence[Any]) -> tuple[li
         own.append(
             None if info.name in part.without else np.asarray(part.shapes[output], np.int32) if stated else value
         )
-    return own, {**call.facts.attributes, **part.attributes}
+    left_out = {name: call.operation.defaults.get(name) for name, value in part.attributes.items() if value is None}
+    return own, {**call.facts.attributes, **part.attributes, **left_out}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts, load_with_gradients
@@ -138,3 +139,96 @@ def test_windows_whose_padding_is_one_number_are_cut_anywhere() -> None:
             check(op, inputs, attributes, random, kinds)
     assert kinds["halo cells"] > 40
     assert kinds["halo+halo cells"]
+
+
+PLACED = """
+op: Placed
+revision: 1
+summary: Cells at places that two extents tell.
+spatial_rank: {{min: 1, max: 3}}
+dims:
+  batch: {{symbol: N, summary: samples}}
+  channels: {{symbol: C, summary: channels}}
+  src_spatial: {{symbol: I, per_axis: true, min: 1, summary: spatial extents of src}}
+  dst_spatial: {{symbol: O, per_axis: true, min: 1, summary: spatial extents of dst}}
+attributes:
+  - {{name: data_format, type: string, default: NCX, values: [NCX, NXC], summary: The order of the axes.}}
+  - {{name: extents, symbol: E, type: "s64[]", required: true, length: spatial, min: 1, neutral: 1, summary: The extents of dst.}}
+layouts:
+  data_format: {{NCX: [N, C, X], NXC: [N, X, C]}}
+inputs:
+  - {{name: src, layout: data_format, dims: {{N: N, C: C, X: I}}, summary: The cells.}}
+outputs:
+  - {{name: dst, layout: data_format, dims: {{N: N, C: C, X: O}}, summary: Those at the places.}}
+dtypes:
+  - {{src: f32, dst: f32, accumulate: f32}}
+shape:
+  O: E
+semantics:
+  ranges: {{n: N, c: C, o: O}}
+  steps:
+    - dst[n, c, o] = src[n, c, {}]
+"""
+
+
+def placed(index: str) -> Op:
+    (op,) = load_texts({"placed.yaml": PLACED.format(index)}).ops
+    return op
+
+
+REPEAT = (
+    "floor(o * I / O)",
+    "min(floor((2 * o + 1) * I / (2 * O)), I - 1)",
+    "min(max(floor((2 * I * o + I - O) / (2 * O)) + 1, 0), I - 1)",
+)
+DIFFER = (
+    "min(o, I - 1)",
+    "min(floor(o * I / O), 2)",
+    "o * I / O % I",
+    "I - 1 - floor(o * I / O)",
+    "min(floor(o * (I + 1) / O), I - 1)",
+)
+
+
+@pytest.mark.parametrize("index", REPEAT)
+def test_places_that_repeat_are_cut_at_whole_periods_with_what_they_reach_beside(index: str) -> None:
+    op, random, kinds = placed(index), rng("periods", index), Counter[str]()
+    for _ in range(200 if FULL else 30):
+        rank = int(random.integers(1, 3))
+        periods, own, other = (random.integers(1, 6, rank) for _ in range(3))
+        inputs = [random.integers(-9, 9, (1, 2, *(periods * own))).astype(np.float32)]
+        check(op, inputs, {"data_format": "NCX", "extents": (periods * other).tolist()}, random, kinds)
+    assert kinds["periods cells"] > 10
+
+
+@pytest.mark.parametrize("index", DIFFER)
+def test_places_that_do_not_repeat_are_not_cut(index: str) -> None:
+    try:
+        op = placed(index)
+    except SpecInvalid:  # places that cannot be shown to be inside
+        return
+    assert [split.kind for split in splits(op) if split.size == "O"] == ["whole"]
+
+
+def test_blends_and_their_gradients_are_cut_along_space_and_scales_of_groups_along_channels() -> None:
+    random, kinds = rng("blends"), Counter[str]()
+    found = {op.op: op for op in OPS}
+    for _ in range(120 if FULL else 20):
+        rank = int(random.integers(1, 3))
+        periods, own, other = (random.integers(1, 5, rank) for _ in range(3))
+        src, dst = (random.integers(-9, 9, (1, 2, *(periods * each))).astype(np.float32) for each in (own, other))
+        mode = ("nearest", ("linear", "bilinear")[rank - 1])[int(random.integers(2))]
+        for name, inputs in (("Interpolate", [src]), ("InterpolateBackward", [src, dst])):
+            attributes = {"mode": mode, "data_format": "NCX", "coordinate_transformation_mode": "half_pixel"}
+            doubled = (periods * other == 2 * periods * own).all()
+            given = {"scales": [2.0] * rank} if doubled else {"extents": (periods * other).tolist()}
+            check(found[name], inputs, {**attributes, **given}, random, kinds)
+        groups, each = int(random.integers(1, 6)), int(random.integers(1, 4))
+        by = ("per_tensor", "per_channel", "per_group")[int(random.integers(3))]
+        count = {"per_tensor": 1, "per_channel": groups * each, "per_group": groups}[by]
+        shape = (2, count, 3) if by == "per_group" else (count,)
+        inputs = [random.integers(0, 9, (2, groups * each, 3)).astype(np.uint8)]
+        inputs += [random.integers(1, 4, shape).astype(np.float32), random.integers(0, 4, shape).astype(np.uint8)]
+        check(found["DynamicDequantize"], inputs, {"qtype": by, "axis": 1}, random, kinds)
+    assert kinds["periods cells"] > 60
+    assert kinds["periods+periods cells"] > 1

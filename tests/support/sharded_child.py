@@ -141,6 +141,11 @@ def by_parts(mesh: Any) -> None:
     assert sum(tensor.numel() for tensor in sent) == neighbours * 2 * 8 * 1 * 8, [
         t.shape for t in sent
     ]  # one row to each
+    sent.clear()
+    image, resized = ints(2, 3, 4 * size, 6), {"mode": "nearest", "extents": [6 * size, 9], "data_format": "NCX"}
+    found = distributed.call("interpolate", distribute_tensor(image, mesh, [Shard(2)]), **resized)
+    agrees("places", found, ops.interpolate(image, **resized), "S(2)")
+    assert sum(tensor.numel() for tensor in sent) == neighbours * 2 * 3 * 2 * 6  # a period, which is of two rows
     strided = {**CONVOLVED, "strides": [2, 1], "dilations": [2, 1], "groups": 4}
     wanted = ops.convolution(src, weights, bias, **strided)
     agrees(

@@ -112,7 +112,8 @@ def halo(call: Any, option: Any, mesh: Any, name: str, spot: int, extent: int) -
     output = next(one for one in call.facts.outputs if option.split.joins[one] in ("cells", "sum"))
     spots = [option.spot(call.facts, output, own) for own in option.split.axes.get(output, ())]
     cut = next((one for one in spots if one is not None), None)
-    start, stop = shard(mesh, option.total if cut is None else call.facts.shapes[output][cut])
+    each = 1 if option.split.window or cut is None else call.facts.shapes[output][cut] // option.total
+    start, stop = (at // each for at in shard(mesh, option.total if cut is None else call.facts.shapes[output][cut]))
     part = _sharding.part(call.facts, {option: (start, stop)}) if start < stop else None
     low, high = part.inputs.get(name, {}).get(spot, (0, 0)) if part else (0, 0)
     first, last = shard(mesh, extent)
@@ -175,11 +176,18 @@ def by_table(op: Op, given: list[Any], attributes: dict[str, Any], mesh: Any, ki
             cut = spot is not None and (value.shape[spot] != 1 or option.total == 1)
             placements = [Shard(spot) if cut else Replicate()] + [Replicate()] * (mesh.ndim - 1)
             placed.append(distribute_tensor(value, mesh, placements, src_data_rank=None))
-            if option.split.window and cut and value.numel():
+            if option.split.neighbours and cut and value.numel():
                 row = value.numel() // value.shape[spot] * value.element_size()
                 expected += row * halo(call, option, mesh, info.name, spot, value.shape[spot])
         shards = [(one.shape, own) for one in flat(placed) if isinstance(one, DTensor) for own in one.placements[:1]]
         cuts = [shape[own.dim] for shape, own in shards if own.is_shard()]
+        if option.split.beside:
+            spots = [
+                (one, option.spot(call.facts, one, own))
+                for one in call.facts.outputs
+                for own in option.split.axes.get(one, ())
+            ]
+            cuts += [call.facts.shapes[one][at] for one, at in spots if at is not None]
         units = [1 if option.split.window else cells // option.total for cells in cuts if option.total]
         if not units or any(not unit or -(-cells // mesh.size(0)) % unit for cells, unit in zip(cuts, units)):
             continue  # nothing is cut, or DTensor cuts groups

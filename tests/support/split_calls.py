@@ -93,7 +93,8 @@ def in_parts(
         for at, tensor in enumerate(op.inputs):
             if tensor.shape_of and own[at] is not None and tensor.shape_of in part.shapes:
                 own[at] = np.asarray(part.shapes[tensor.shape_of], inputs[at].dtype)
-        for name, array in results(op, own, {**attributes, **part.attributes}).items():
+        stated = {name: value for name, value in {**attributes, **part.attributes}.items() if value is not None}
+        for name, array in results(op, own, stated).items():
             used = _of(array, part.used.get(name, {}))
             _join(outputs, name, joins[name], used, part, whole)
     return outputs

@@ -54,6 +54,14 @@ def _changes(split: Split) -> list[str]:
     found = [words[change].format(name) for name, change in split.attributes.items()]
     found += [f"{name} states the shape of the part" for name in split.states]
     found += [f"{name} goes to the first part alone" for name in split.once]
+    if split.beside:
+        periods = f"parts are of whole periods, of which gcd({split.size}, {split.beside}) fit"
+        found.append(f"{periods}, or of any values if {split.beside} is 1" if split.alone else periods)
+        beside = "the period" if split.reach == 1 else f"the {split.reach} periods"
+        found += [f"{beside} on each side is taken along and dropped"] if split.reach == 1 else []
+        found += [f"{beside} on each side are taken along and dropped"] if split.reach > 1 else []
+        found += [f"{name} states {size} of the part" for name, size in split.sizes.items() if size]
+        found += [f"{name} is left out" for name, size in split.sizes.items() if not size]
     window = split.window
     if window:
         own = [name for name in (window.begin, window.end, window.extra) if name]

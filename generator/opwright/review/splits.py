@@ -53,4 +53,5 @@ def _meaning(split: Split, other: Op) -> tuple[object, ...]:
     names = {tensor.name for tensor in other.tensors}
     joins = {name: join for name, join in split.joins.items() if name in names}
     stretched = {name: join for name, join in split.stretched.items() if name in names}
-    return split.kind, joins, stretched, len(split.rows), names & split.axes.keys(), sorted(split.attributes.values())
+    cut = names & split.axes.keys()
+    return split.kind, split.reach, joins, stretched, len(split.rows), cut, sorted(split.attributes.values())

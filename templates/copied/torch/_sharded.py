@@ -81,9 +81,9 @@ class Sharded:
             if _spot(option, self.facts, info.name) != axis or not option.total:
                 continue
             clash = any((one.split.size, one.axis) == (option.split.size, option.axis) for one in before)
-            nested = option in before and option.split.window is None
+            nested = option in before and not option.split.neighbours
             joins = [_sharding.joins((*before, option), name) for name in self.facts.outputs]
-            traced = option.split.window is not None and torch.compiler.is_compiling()
+            traced = option.split.neighbours and torch.compiler.is_compiling()
             lacks = any(  # the axis, so that the process with the only part would have it alone
                 option.split.joins[name] == "cells" and _spot(option, self.facts, name) is None
                 for name in self.facts.outputs
@@ -118,7 +118,7 @@ class Sharded:
         aligned = [self.aligned(info.name, value) for info, value in zip(self.operation.inputs, self.given)]
         local = [_local(value) for value in aligned]
         for dim, found in enumerate(self.cuts):
-            if found is not None and found[0].split.window is not None:
+            if found is not None and found[0].split.neighbours:
                 local = self.moved(local, aligned, dim, *found)
         chosen = {found[0]: found[1][self.at[dim]] for dim, found in enumerate(self.cuts) if found is not None}
         part = _sharding.part(self.facts, chosen) if all(a < b for a, b in chosen.values()) else None
@@ -138,7 +138,7 @@ class Sharded:
         placements: list[Any] = []
         for found, own in zip(self.cuts, value.placements):
             spot = _spot(found[0], self.facts, name) if found else None
-            there = found is not None and found[0].split.window is not None and own.is_replicate()
+            there = found is not None and found[0].split.neighbours and own.is_replicate()
             placements.append(Replicate() if spot is None or there else Shard(spot))
         return value.redistribute(placements=placements)
 

@@ -42,13 +42,16 @@ class Window:
 class Split:
     """One letter, and what a part of its values needs and gives.
 
-    `kind` is cells, groups, halo, partial or whole. `size` is the symbol whose values are divided. `axes` says of each
-    tensor which axes are cut: by `cells` (each value of the letter has as many cells as any other), by the windows'
+    `kind` is cells, groups, halo, periods, partial or whole. `size` is the symbol whose values are divided. `axes` says
+    of each tensor which axes are cut: by `cells` (each value of the letter has as many as any other), by the windows'
     `small` or `big` side, or not at all. `joins` says how each output is made of parts: `cells` side by side, `same`
     in all, or by `sum`, `product`, `max`, `min`, `mean`; `stretched`, how those are that have one cell for all of them,
     in dtypes of `stretched_rows`. `attributes` change on a part: `count` becomes the number of
     values, `cells` is cut as an axis is. `states` are inputs and attributes that state the shape of an output. `once`
-    are inputs that the first part alone gets. It holds where attributes have the values of `when`, tensors their
+    are inputs that the first part alone gets. Where there is another size `beside`, the values are periods of both: as
+    many as both have in common, and `reach` of them on each side are taken along and dropped; where the other size is
+    1 and the split is `alone`, the values are those of `size`. `sizes` are lists that state extents: which size a
+    part's state, '' for those that it leaves out. It holds where attributes have the values of `when`, tensors their
     `arrangements`, and dtypes are one of `rows` (all, if there are none). `why` says what forbids the split.
     """
 
@@ -61,7 +64,11 @@ class Split:
     attributes: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     once: tuple[str, ...] = ()
-    when: Mapping[str, int] = field(default_factory=dict)
+    beside: str = ""
+    reach: int = 0
+    alone: bool = False
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, int | str] = field(default_factory=dict)
     arrangements: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[int, ...] = ()
     stretched_rows: tuple[int, ...] = ()

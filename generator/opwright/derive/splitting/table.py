@@ -13,7 +13,7 @@ from ...language.model import Op
 from ...language.types import symbol_of
 from ...memo import memoised
 from ..poly import Poly
-from . import cells, windows
+from . import cells, periods, windows
 from .cells import Forbidden
 from .form import Form, forms
 from .split import WHOLE, Split
@@ -66,6 +66,11 @@ def _of(op: Op, form: Form, counts: list[str] | tuple[()]) -> Iterator[Split]:
         try:
             yield _celled(op, form, letter, size, cells.cut(op, form, size))
         except Forbidden as reason:
+            repeated = list(_repeated(op, form, letter, size))
+            sizes |= {split.beside for split in repeated}
+            yield from repeated
+            if repeated:
+                continue
             axes = {t.name: {axis: WHOLE for axis, found in form.arrays[t.name] if found == extent} for t in op.tensors}
             cut_axes = {name: found for name, found in axes.items() if found}
             yield Split(
@@ -93,6 +98,32 @@ def _celled(op: Op, form: Form, letter: str, size: str, cut: cells.Cut) -> Split
         rows=_rows(op, cut.joins),
         stretched_rows=_rows(op, {**cut.joins, **cut.stretched}) if cut.stretched else (),
     )
+
+
+def _repeated(op: Op, form: Form, letter: str, size: str) -> Iterator[Split]:
+    """The splits of a letter whose places on the axis of another size repeat."""
+    tensors = {tensor.name for tensor in op.tensors}
+    for other in (dim.symbol for dim in op.dims.values() if dim.symbol != size):
+        try:
+            found = list(periods.cuts(op, form, size, other))
+        except Forbidden:
+            continue
+        for cut in found:
+            axes = {name: dict.fromkeys(own, "cells") for name, own in cut.axes.items() if name in tensors}
+            yield Split(
+                letter,
+                "periods",
+                size,
+                axes,
+                {t.name: "cells" if t.name in axes else "same" for t in op.outputs},
+                beside=other,
+                reach=cut.reach,
+                alone=cut.alone,
+                sizes=cut.attributes,
+                when=dict(cut.words),
+                arrangements=form.arrangements,
+            )
+        return
 
 
 def _windowed(op: Op, form: Form, letter: str, cut: windows.WindowCut) -> Split:

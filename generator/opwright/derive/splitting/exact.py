@@ -1,0 +1,65 @@
+"""Exact values of formulas along one spatial axis, quotients as fractions.
+
+In: a formula, sizes and letters. Out: its value, or `Unknown` where it is more than arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number, Unary
+
+
+class Unknown(Exception):  # noqa: N818  # an answer, no failure
+    """A formula has something else than plain arithmetic."""
+
+
+class Facts(dict[str, Any]):
+    """Sizes and letters along an axis, the named values that follow from them, and those of an axis beside it."""
+
+    def __init__(self, lets: Mapping[str, Expr], stated: Mapping[str, Any], beside: Facts | None = None) -> None:
+        super().__init__(stated)
+        self.lets, self.beside = lets, beside
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = value(self.lets[name], self)
+        return found
+
+
+FUNCTIONS = ("min", "max", "floor", "ceil", "prod")
+_COMPARED = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+
+
+def value(tree: Expr, facts: Facts) -> Any:
+    """The exact value of a formula along an axis; a product over axes has a factor of the one beside it."""
+    if isinstance(tree, Number):
+        return Fraction(tree.value)
+    if isinstance(tree, Name):
+        return Fraction(facts[tree.id])
+    if isinstance(tree, Unary):
+        inner = value(tree.operand, facts)
+        return not inner if tree.op == "not" else -inner
+    if isinstance(tree, Call) and tree.function in expr.SCALE_FUNCTIONS and not value(tree.arguments[1], facts):
+        return Fraction(0)
+    if isinstance(tree, Call) and tree.function in FUNCTIONS:
+        arguments = [value(argument, facts) for argument in tree.arguments]
+        if tree.function == "floor":
+            return Fraction(arguments[0].__floor__())
+        if tree.function == "ceil":
+            return Fraction(arguments[0].__ceil__())
+        if tree.function == "prod":
+            return arguments[0] * (value(tree.arguments[0], facts.beside) if facts.beside is not None else 1)
+        return min(arguments) if tree.function == "min" else max(arguments)
+    if not isinstance(tree, Binary):
+        raise Unknown
+    left, right = value(tree.left, facts), value(tree.right, facts)
+    if tree.op in _COMPARED:
+        return getattr(left, _COMPARED[tree.op])(right)
+    if tree.op in ("and", "or"):
+        return (left and right) if tree.op == "and" else (left or right)
+    return {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__, "%": left.__mod__}[tree.op](
+        right
+    )
