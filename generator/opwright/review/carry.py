@@ -57,6 +57,13 @@ def reordered(op: Op, path: Path, order: Sequence[Any], whole: Any) -> Op:
     return result
 
 
+def exchanged(was: Tensor, now: Tensor) -> bool:
+    """Whether axes only exchange their names: those at one place have equal extents, and nothing refers to them."""
+    named = (now.layout, now.broadcast, now.broadcast_if, now.may_lack, now.joined, now.packed, now.arrangements)
+    others = [*was.dims] != [*now.dims] and {*was.dims} == {*now.dims}
+    return others and not any(named) and exact([*was.dims.values()]) == exact([*now.dims.values()])
+
+
 def turned(tensor: Tensor, letters: tuple[str, ...]) -> Tensor:
     """A tensor with other letters in its view, by position; unchanged if the numbers of letters differ."""
     if len(letters) != len(tensor.view):

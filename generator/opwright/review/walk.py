@@ -78,12 +78,14 @@ class Walk:
 
     def axes(self, path: Path, area: str) -> None:
         """Renamed axes of a tensor."""
-        old, new = get(self.now, path), get(self.new, path)
+        old, new, rule = get(self.now, path), get(self.new, path), f"{area}-axes-renamed"
         for one, other in zip(*map(_axes, (old, new))) if old is not MISSING else ():
             gone, come = one[0] not in dict(_axes(new)), other[0] not in dict(_axes(old))
             if gone and come and exact(one[1]) == exact(other[1]):
                 make = functools.partial(rename_axis, tensor=new.name, old=one[0], new=other[0])
-                self.note(f"{area}-axes-renamed", path, one[0], other[0], make)
+                self.note(rule, path, one[0], other[0], make)
+        if old is not MISSING and carry.exchanged(get(self.now, path), new):
+            self.note(rule, path, tuple(old.dims), tuple(new.dims), lambda op: put(op, (*path, "dims"), new.dims))
 
     def semantics_letters(self) -> None:
         """Renamed range letters, by position, in otherwise equal semantics."""
