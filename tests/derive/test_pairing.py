@@ -94,7 +94,7 @@ semantics:
         ("{K: K}", "a[m, k] * s[k] * b[k, n]", 1),
         ("{K: K}", "a[m, k] * exp(s[k]) * b[k, n] * 0.5", 1),
         ("{K: K, N: N}", "s[k, n] * a[m, k] * b[k, n]", 1),
-        ("{M: M, N: N}", "a[m, k] * b[k, n] * s[m, n]", 0),  # infinite factors of the sum are not those of its terms
+        ("{M: M, N: N}", "a[m, k] * b[k, n] * s[m, n]", 1),  # a factor of all cells multiplies their sums
         ("{M: M, K: K, N: N}", "a[m, k] * b[k, n] * s[m, k, n]", 0),
     ],
 )
@@ -144,7 +144,7 @@ semantics:
         ("ab,bc,ca->a", 1),  # of all cells of a quadratic form, one pair is a contraction
         ("ad,bd,cd->abc", 1),  # the products of a pair are its operand
         ("ad,bd,cd->abcd", 0),
-        ("ab,bc,ca->ab", 0),  # infinite factors of the sum are not those of its terms
+        ("ab,bc,ca->ab", 1),  # a factor of all cells multiplies their sums
         ("ab,ab,ab->a", 0),
     ],
 )

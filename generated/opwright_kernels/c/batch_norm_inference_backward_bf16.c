@@ -50,8 +50,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at + part_ * sizes_->task_bytes_);
     float *const diff_scale = (float *)(void *)(call_->scratch_ + sizes_->diff_scale_at + part_ * sizes_->task_bytes_);
+    float *const lone_5_0_ = (float *)(void *)(call_->scratch_ + sizes_->lone_5_0__at + part_ * sizes_->task_bytes_);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_mean_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_mean_sum__at + part_ * sizes_->task_bytes_);
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t variance_C = sizes_->variance_C;
     const double epsilon = sizes_->epsilon;
@@ -69,11 +69,12 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_mean_C = sizes_->diff_mean_C;
+    const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_variance_C = sizes_->diff_variance_C;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
-    const int64_t diff_mean_C = sizes_->diff_mean_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 && diff_mean_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_mean_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -443,31 +444,34 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 diff_beta_sum__row_[i_] += tile_[i_];
             }
         }
-        for (int64_t c = begin_; c < end_; ++c) {
-            diff_mean_sum_[c - begin_] = 0.0f;
-        }
         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
             const int64_t n_ = 256;
-            float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
+            float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                        const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    lone_5_0__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_mean_sum__row_[i_] += tile_[i_];
+                                lone_5_0__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -477,32 +481,57 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_mean_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += lone_5_0__row_[i_];
+                }
             }
+            opwright_bf16 diff_mean_room_[512];
+            opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
+            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
+            const float *restrict scale_row_ = scale + (c - begin_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                }
+                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+            }
+            opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
         }
         for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
-            float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
+            float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                        const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    lone_5_0__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_mean_sum__row_[i_] += tile_[i_];
+                                lone_5_0__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -512,32 +541,58 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_mean_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += lone_5_0__row_[i_];
+                }
             }
+            opwright_bf16 diff_mean_room_[512];
+            opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
+            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
+            const float *restrict scale_row_ = scale + (c - begin_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                }
+                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+            }
+            opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+            c = opwright_min(c, end_ - 32);
             const int64_t n_ = 32;
-            float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
+            float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                        const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    lone_5_0__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_mean_sum__row_[i_] += tile_[i_];
+                                lone_5_0__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -547,32 +602,57 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_mean_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += lone_5_0__row_[i_];
+                }
             }
+            opwright_bf16 diff_mean_room_[512];
+            opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
+            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
+            const float *restrict scale_row_ = scale + (c - begin_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                }
+                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+            }
+            opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+        for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
-            float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
+            float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t begun_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                        const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += -opwright_from_bf16(diff_dst_row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    lone_5_0__row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_mean_sum__row_[i_] += tile_[i_];
+                                lone_5_0__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -582,9 +662,28 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                 }
             }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_mean_sum__row_[i_] += tile_[i_];
+            if (begun_) {
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] += lone_5_0__row_[i_];
+                }
             }
+            opwright_bf16 diff_mean_room_[512];
+            opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
+            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
+            const float *restrict scale_row_ = scale + (c - begin_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                opwright_bf16 cells_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                }
+                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+            }
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+            }
+            opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
             const int64_t n_ = opwright_min(block_, end_ - c);
@@ -631,26 +730,6 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             }
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
-        for (int64_t c = begin_; c < end_; c += block_) {
-            const int64_t n_ = opwright_min(block_, end_ - c);
-            opwright_bf16 diff_mean_room_[512];
-            opwright_bf16 * diff_mean_first_ = diff_mean + c * diff_mean_C;
-            opwright_bf16 *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
-            const float *restrict diff_mean_sum__row_ = diff_mean_sum_ + (c - begin_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_mean_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_mean_row_ + i_, cells_, past_);
-            }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_mean_row_[whole_ + j_] = opwright_to_bf16(diff_mean_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
-        }
     }
 }
 
@@ -681,9 +760,10 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
+    const int64_t diff_mean_C = sizes_->diff_mean_C;
+    const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_variance_C = sizes_->diff_variance_C;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
-    const int64_t diff_mean_C = sizes_->diff_mean_C;
     const int64_t C = sizes_->C;
     const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 512;
     const int64_t total_ = C;
@@ -693,7 +773,7 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         float scale = 0.0f;
         float diff_scale = 0.0f;
         float diff_beta_sum_ = 0.0f;
-        float diff_mean_sum_ = 0.0f;
+        float lone_5_0_ = 0.0f;
         scale = opwright_from_bf16(call_->gamma[c * gamma_C]) / opwright_sqrt_f32(opwright_from_bf16(variance[c * variance_C]) + (float)epsilon);
         float sums_0_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -767,23 +847,22 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                    const float same_0_ = scale;
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_2_[j_] += -opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_;
+                            sums_2_[j_] += -opwright_from_bf16(diff_dst_row_[i_ + j_]);
                         }
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_2_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_;
+                        sums_2_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]);
                     }
                 }
             }
         }
-        diff_mean_sum_ += opwright_sum_of_f32(sums_2_);
+        lone_5_0_ += opwright_sum_of_f32(sums_2_);
+        call_->diff_mean[c * diff_mean_C] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? lone_5_0_ * scale : 0.0f) : 0.0f) + 0.0f);
         call_->diff_variance[c * diff_variance_C] = opwright_to_bf16(-0.5f * diff_scale * scale / (opwright_from_bf16(variance[c * variance_C]) + (float)epsilon));
         call_->diff_beta[c * diff_beta_C] = opwright_to_bf16(diff_beta_sum_);
-        call_->diff_mean[c * diff_mean_C] = opwright_to_bf16(diff_mean_sum_);
     }
 }
 

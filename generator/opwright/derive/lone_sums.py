@@ -7,7 +7,7 @@ another factor nor the target has. Where one factor has all letters, each cell i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Expr, Name, Read
@@ -27,12 +27,13 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
     factors = list(factors_of(part.formulas[0].value))
     letters = [{*part.letters} & expr.names(factor) for factor in factors]
     simple = part.by is None and part.operator == "sum" and not part.where and part.target.tensor not in found.integers
-    if simple and all(walked(found, read) for read in (part.target, *part.reads)) and {*part.letters} not in letters:
+    if simple and all(walked(found, read) for read in (part.target, *part.reads)) and len(factors) > 1 and all(letters):
         for number, factor in enumerate(factors):
             others = expr.names(part.target).union(*letters[:number], *letters[number + 1 :])
             if letters[number] <= others:
                 continue
-            name, kept = f"lone_{part.number}_{number}_", [x for x in part.letters if x in letters[number] & others]
+            kept = as_they_lie([letter for letter in part.letters if letter in letters[number] & others], factor)
+            name = f"lone_{part.number}_{number}_"
             arrays[name] = Array(name, "between", tuple(dataclasses.replace(found.letters[x], name=x) for x in kept))
             factors[number] = cells = Read(name, tuple(map(Name, kept)))
             yield part.of(cells, "sum", factor)
@@ -64,3 +65,12 @@ def product_of(factors: list[Expr]) -> Expr:
     for factor in others:
         value = Binary("*", value, factor)
     return value
+
+
+def as_they_lie(letters: Sequence[str], factor: Expr) -> list[str]:
+    """Letters of a factor, in the order in which they walk what it reads with the most of them."""
+    walks = (
+        [name for index in read.indices for name in letters if name in expr.names(index)] for read in expr.reads(factor)
+    )
+    longest = max(walks, key=len, default=[])
+    return sorted(letters, key=lambda letter: longest.index(letter) if letter in longest else -1)

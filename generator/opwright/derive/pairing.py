@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .contraction import contraction, contracts, letters_of, walked
-from .lone_sums import factors_of
+from .lone_sums import as_they_lie, factors_of
 from .program import Array, Part, Program
-from .roles import COLUMNS, REDUCED, ROWS, roles
+from .roles import COLUMNS, ROWS, roles
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 MAX_TERMS = 4  # products that one step sums
@@ -174,16 +174,9 @@ class _Split:
         """A factor as a read whose axes letters walk, of a new array if it is not one."""
         if isinstance(factor, Read) and walked(self.found, factor):
             return factor
-        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", self.as_they_lie(factor))
+        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", as_they_lie(self.letters(factor), factor))
         self.add(cells, "set", factor)
         return cells
-
-    def as_they_lie(self, factor: Expr) -> list[str]:
-        """The letters of a factor, in the order in which they walk what it reads with the most of them."""
-        letters = self.letters(factor)
-        read = max(expr.reads(factor), key=lambda read: len(self.letters(read)), default=None)
-        walked = [letter for index in read.indices for letter in self.letters(index)] if read is not None else []
-        return sorted(letters, key=lambda letter: walked.index(letter) if letter in walked else -1)
 
     def cells(self, name: str, letters: Sequence[str]) -> Read:
         """An element of a new array whose axes letters walk."""
@@ -216,16 +209,12 @@ class _Split:
         return all(contracts(found) and (sparse or is_dense(found)) for found in self.roles_of_pairs(order))
 
     def is_partly_contracted(self, order: Sequence[Read]) -> bool:
-        """Whether some pair is a contraction that uses each element often, and loops of fewer letters do the others.
-
-        Elements that the last pair leaves as they are would multiply sums instead of their terms.
-        """
-        if len(order) < 3 or self.part.where:
+        """Whether loops of fewer letters do all pairs but contractions that use each element often."""
+        if len(order) < 3 or self.part.where or self.found.first_writer(self.part.target.tensor) is not self.part:
             return False
         found = list(self.roles_of_pairs(order))
         loops = [pair for pair in found if not (contracts(pair) and is_dense(pair))]
-        whole = len(self.part.letters)
-        return REDUCED in found[-1].values() and len(loops) < len(found) and all(len(pair) < whole for pair in loops)
+        return all(len(pair) < len(self.part.letters) for pair in loops)
 
     def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[int, ...]:
         """The numbers of letters that the pairs run over, in descending order."""
@@ -238,8 +227,7 @@ class _Split:
         for number, right in enumerate(order[1:]):
             product = Binary("*", left, right)
             if number == len(order) - 2 and not scales and not self.part.where:
-                empty = (*self.part.unless_empty, *self.summed(product))
-                self.add(self.part.target, "sum", product, self.found.may_be_empty(empty))
+                self.take_last(product)
                 return
             left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
             self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
@@ -249,6 +237,15 @@ class _Split:
         for guard in self.part.where:
             left = Call("select", (guard.tree, left, Number(0)))
         self.add(self.part.target, "sum", left)
+
+    def take_last(self, product: Expr) -> None:
+        """The last pair, which may add up nothing more."""
+        empty = (*self.part.unless_empty, *self.summed(product))
+        if {*self.letters(product)} <= {*self.letters(self.part.target)}:
+            value = Binary("+", self.found.unless_empty(empty, product), Number(0))
+            self.add(self.part.target, "set", value)
+        else:
+            self.add(self.part.target, "sum", product, self.found.may_be_empty(empty))
 
     def summed(self, product: Expr) -> Iterator[str]:
         """The letters that intermediates are summed along, and a product of them does not have."""

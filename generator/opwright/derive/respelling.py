@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from .contraction import contraction
-from .lone_sums import summed_first
 from .program import Formula, Part, Program
 from .slopes import minus, slope, without
 
@@ -28,7 +27,6 @@ def respelled(found: Program) -> Program:
 
 def assigned(found: Program, plain: Callable[[Program, Part], bool]) -> Program:
     """The program in which sums of one term, as in an outer product, are assigned: `plain` steps, 0 added to -0."""
-    found = summed_first(found)
 
     def set_once(formula: Formula) -> Formula:
         value = Binary("+", formula.value, Number(0))

@@ -38,8 +38,8 @@ typedef struct opwright_batch_norm_inference_backward_sizes {
     int64_t diff_variance_C;
     int64_t scale_at;
     int64_t diff_scale_at;
+    int64_t lone_5_0__at;
     int64_t diff_beta_sum__at;
-    int64_t diff_mean_sum__at;
     int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_batch_norm_inference_backward_sizes;
