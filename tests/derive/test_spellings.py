@@ -1,4 +1,4 @@
-"""One operation written in two ways has one program: rows between steps, groups by a quotient, taps from the last one on."""
+"""One operation written in several ways: rows between steps, groups by a quotient, taps from the last on, sums in steps."""
 
 from __future__ import annotations
 
@@ -152,3 +152,31 @@ def test_sums_without_terms_are_zero_beside_infinite_factors(tmp_path: Path) -> 
                 terms = extents[2] * extents[3]
                 made = getattr(module, name)(*arrays, scale=scale)
                 assert (made == (np.inf if terms else 0)).all(), (name, sizes, infinite)
+
+
+@pytest.mark.parametrize("name", ["lstm_cell", "bias_first", "block_dct"])
+def test_sums_that_steps_add_to_one_array_are_contractions_and_so_are_those_by_blocks(name: str) -> None:
+    assert sum(phase.contraction is not None for phase in of(text_of(name)).phases) == {"bias_first": 1}.get(name, 2)
+
+
+BLOCKS = """op: Blocks
+revision: 1
+summary: Sums by blocks, read again as they lie.
+dims: {blocks: G, each: E, terms: K}
+inputs: [{name: x, dims: {G: G, E: E, K: K}}]
+outputs: [{name: y, dims: {C: G * E}}, {name: z, dims: {C: G * E}}]
+dtypes: [{x: f32, y: f32, z: f32, accumulate: f32}]
+let: {C: G * E}
+semantics:
+  ranges: {g: G, e: E, c: C, k: K}
+  steps:
+    - y[g * E + e] += abs(x[g, e, k])
+    - z[c] = y[c] + 1
+"""
+
+
+def test_a_task_of_a_block_begins_the_sums_of_that_block_alone(tmp_path: Path) -> None:
+    _, module = package({"blocks.yaml": BLOCKS}, tmp_path, "blocks_package")
+    y, z = module.blocks(np.ones((5, 3, 40), np.float32), threads=2)
+    assert (y == 40).all()
+    assert (z == 41).all()

@@ -154,3 +154,19 @@ def grouped_scales(inputs: Sequence[Any], attributes: Attributes) -> Sequence[An
     x, w, scale = inputs
     split = w.reshape(len(w), scale.shape[1], w.shape[1] // scale.shape[1]) * scale[:, :, None]
     return [x @ split.reshape(w.shape).T]
+
+
+@formula
+def block_dct(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, d = inputs
+    rows, columns = x.shape
+    blocks = x.reshape(rows // 8, 8, columns // 8, 8).swapaxes(1, 2)
+    return [(d @ blocks @ d.T).swapaxes(1, 2).reshape(x.shape)]
+
+
+@formula
+def lstm_cell(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, h, c, wi, wh, b = inputs
+    into, forget, cell, out = np.moveaxis(np.tensordot(x, wi, (1, 2)) + np.tensordot(h, wh, (1, 2)) + b, 1, 0)
+    state = c / (1 + np.exp(-forget)) + np.tanh(cell) / (1 + np.exp(-into))
+    return [np.tanh(state) / (1 + np.exp(-out)), state]

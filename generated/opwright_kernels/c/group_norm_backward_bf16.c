@@ -245,8 +245,8 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             }
         }
         if (!diff_gamma_absent_) {
-            for (int64_t diff_gamma_C_ = 0; diff_gamma_C_ < C; ++diff_gamma_C_) {
-                diff_gamma_sum_[diff_gamma_C_] = 0.0f;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                diff_gamma_sum_[g * k_end_0_ + k] = 0.0f;
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 float sums_4_[32];
@@ -281,8 +281,8 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             }
         }
         if (!diff_beta_absent_) {
-            for (int64_t diff_beta_C_ = 0; diff_beta_C_ < C; ++diff_beta_C_) {
-                diff_beta_sum_[diff_beta_C_] = 0.0f;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                diff_beta_sum_[g * k_end_0_ + k] = 0.0f;
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 opwright_lanes sums_5_ = opwright_lanes_of(0.0f);
@@ -1018,8 +1018,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             }
         }
         if (!diff_gamma_absent_) {
-            for (int64_t diff_gamma_C_ = 0; diff_gamma_C_ < C; ++diff_gamma_C_) {
-                diff_gamma_sum_[diff_gamma_C_] = 0.0f;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t g = begin_; g < end_; ++g) {
+                    diff_gamma_sum_[g * k_end_0_ + k] = 0.0f;
+                }
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {
@@ -1036,8 +1038,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             }
         }
         if (!diff_beta_absent_) {
-            for (int64_t diff_beta_C_ = 0; diff_beta_C_ < C; ++diff_beta_C_) {
-                diff_beta_sum_[diff_beta_C_] = 0.0f;
+            for (int64_t k = 0; k < k_end_0_; ++k) {
+                for (int64_t g = begin_; g < end_; ++g) {
+                    diff_beta_sum_[g * k_end_0_ + k] = 0.0f;
+                }
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {

@@ -51,7 +51,7 @@ def _plain(op: Op) -> bool:
 
 def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:
     """`finish` by the letters of the target; None if steps cannot express it."""
-    from .phases import renamed
+    from .accumulating import renamed
 
     calls = [node for node in expr.walk(tree) if isinstance(node, Call)]
     if "count" in expr.names(tree) or any(call.function not in _FINISHES for call in calls):

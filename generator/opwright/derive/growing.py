@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from ..language.expr import Number
+from ..language.expr import Number, Read
 from ..language.model import Op
-from .phases import Phase, Staged, accumulator, renamed_part
+from .accumulating import accumulator, renamed_part
+from .phases import Phase, Staged
 from .program import INITIAL, Part
 
 
@@ -30,7 +31,8 @@ def growing(
         output = copy.target.tensor
         sums = accumulator(output)
         alike = output in always and sums in found.private and row[output] == row["accumulate"]
-        if alike and not is_number(sums) and _many(found, phase, sums):
+        same = copy.formulas[0].value == Read(sums, copy.target.indices)
+        if alike and same and not is_number(sums) and _many(found, phase, sums):
             found, phase = _without(found, phase, copy, sums)
     return found, phase
 

@@ -28,6 +28,8 @@ def paired(found: Program) -> Program:
     A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
     end.
     """
+    for array in found.between():
+        found = _steps_apart(found, array)
     for part in found.parts:
         found = _terms_apart(found, part)
     arrays, parts = dict(found.arrays), list[Part]()
@@ -56,7 +58,46 @@ def _terms_apart(found: Program, part: Part) -> Program:
     parts = tuple(new for other in found.parts for new in (made if other is part else (other,)))
     arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
     result = dataclasses.replace(found, arrays=arrays, parts=parts)
-    return result if all(_is_product(result, one) for one in sums) else found
+    return result if all(is_product(result, one) for one in sums) else found
+
+
+def _steps_apart(found: Program, array: Array) -> Program:
+    """The program with steps that add to one array as sums of their own and a last step; the same unless each is a
+
+    contraction that uses each element often, or adds one term to each cell, as a bias does that cells begin with.
+    """
+    writers = [part for part in found.parts if part.target.tensor == array.name]
+    spots = [number for number, part in enumerate(found.parts) if part in writers]
+    between = found.parts[spots[0] : spots[-1] + 1]
+    used = {read.tensor for part in between for read in part.reads}
+    target = writers[0].target
+    alike = all(part.target == target and not (part.by or part.where) for part in writers)
+    if len(writers) < 2 or array.name in found.integers or array.name in used or not alike or not walked(found, target):
+        return found
+    sums = {
+        id(part): part.of(Read(f"{array.name}_{number}_", target.indices), "sum", part.formulas[0].value)
+        for number, part in enumerate(writers)
+        if part.operator == "sum" and {*part.letters} > {*expr.names(target)} & found.letters.keys()
+    }
+    single = [part for part in writers if id(part) not in sums]
+    changed = {part.target.tensor for part in between} & {read.tensor for part in single for read in part.reads}
+    if not sums or changed or any(part.operator != ("set", "sum")[part is not writers[0]] for part in single):
+        return found
+    values = [sums[id(part)].target if id(part) in sums else part.formulas[0].value for part in writers]
+    total = values[0]
+    for value in values[1:]:
+        total = Binary("+", total, value)
+    last = dataclasses.replace(writers[-1], letters=writers[0].letters).of(target, "set", total)
+    parts: list[Part] = []
+    for part in found.parts:
+        parts += [sums[id(part)]] if id(part) in sums else [] if part in writers else [part]
+        parts += [last] if part is writers[-1] else []
+    arrays = {
+        **found.arrays,
+        **{part.target.tensor: Array(part.target.tensor, "between", array.axes) for part in sums.values()},
+    }
+    result = dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
+    return result if all(is_product(result, part) for part in sums.values()) else found
 
 
 def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
@@ -68,7 +109,7 @@ def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
         yield "+", value
 
 
-def _is_product(found: Program, part: Part) -> bool:
+def is_product(found: Program, part: Part) -> bool:
     """Whether a step is a contraction that uses each element often, or becomes some."""
     product = contraction(found, part)
     return product.dense if product is not None else bool(_Split(found, part).steps({}))

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import Binary, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
-from ..language.schema import Assignment
 from ..memo import memoised
+from .accumulating import accumulating, plain
 from .bordered import bordered
 from .contraction import Contraction, contraction
 from .inlining import inlined
@@ -26,7 +26,7 @@ from .joining import merged
 from .lanes import lane_letters
 from .lone_sums import summed_first
 from .pairing import paired
-from .program import Array, Axis, Formula, Part, Program
+from .program import Array, Part, Program
 from .respelling import assigned, respelled
 from .scans import scanned
 from .sharing import shared
@@ -132,30 +132,10 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
     return result
 
 
-def accumulator(output: str) -> str:
-    """The array in which an output is accumulated."""
-    return f"{output}_sum_"
-
-
-def plain(found: Program, part: Part) -> bool:
-    """Whether a step reaches every cell of its target, each once, whatever the sizes."""
-    letters = [letter for index in part.target.indices for letter in expr.names(index) & found.letters.keys()]
-    if part.where or len(set(letters)) != len(letters):
-        return False
-    each = all(found.covers(part.target.tensor, number, index) for number, index in enumerate(part.target.indices))
-    return each and not any(loose_axes(found, read) for read in part.reads)
-
-
-def loose_axes(found: Program, read: Read) -> list[int]:
-    """The axes whose index may lie outside."""
-    indices = enumerate(read.indices)
-    return [number for number, index in indices if not found.walks_inside(read.tensor, number, index)]
-
-
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = _accumulating(assigned(summed_first(separated(op)), plain), [tensor.name for tensor in op.outputs])
+    found = accumulating(assigned(summed_first(separated(op)), plain), [tensor.name for tensor in op.outputs])
     found = paired(scanned(bordered(respelled(found), op)))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
@@ -177,68 +157,6 @@ def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase
         return phase
     alone = Staged(program, (Phase(program.parts, own, (letter,)),), private | (program.arrays.keys() - found.arrays))
     return dataclasses.replace(phase, lanes=(*phase.lanes, letter), merged=alone)
-
-
-def _accumulating(found: Program, outputs: Sequence[str]) -> Program:
-    """Outputs that are accumulated, read again, or not fully written become intermediates that a last step copies."""
-    letters, arrays, parts = dict(found.letters), dict(found.arrays), list(found.parts)
-    for output in outputs:
-        writers = [part for part in found.parts if part.target.tensor == output]
-        read = any(read.tensor == output for part in found.parts for read in part.reads)
-        only = writers[0]
-        if len(writers) == 1 and only.operator == "set" and not read and plain(found, only):
-            continue
-        name = accumulator(output)
-        indices: list[Expr] = []
-        axes: list[Axis] = []
-        for number, axis in enumerate(found.arrays[output].axes):
-            walkers = {found.walks(output, number, part.target.indices[number]) for part in writers}
-            letter = next(iter(walkers))
-            if axis.kind == "ones":
-                indices.append(Number(0))
-                axes.append(axis)
-                continue
-            if len(walkers) > 1 or letter is None or Name(letter) in indices:
-                letter = f"{output}_{axis.name}_"
-                letters[letter] = Axis(letter, axis.extent, axis.kind)
-            indices.append(Name(letter))
-            axes.append(Axis(letter, axis.extent, axis.kind))
-        arrays[name] = Array(name, "between", tuple(axes))
-        parts = [renamed_part(part, output, name) for part in parts]
-        parts.append(_copy(len(parts), Read(output, tuple(indices)), Read(name, tuple(indices)), letters, writers[-1]))
-    return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
-
-
-def _copy(number: int, target: Read, source: Read, letters: dict[str, Axis], last: Part) -> Part:
-    assignment = dataclasses.replace(last.formulas[0].assignment, target=target, op="set", value=source)
-    walked = {index.id for index in target.indices if isinstance(index, Name)}
-    own = tuple(letter for letter in letters if letter in walked)
-    return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
-
-
-def renamed(tree: Expr, old: str, new: str) -> Expr:
-    """A tree with an array under another name."""
-    if isinstance(tree, Read):
-        return Read(new if tree.tensor == old else tree.tensor, tree.indices, tree.column)
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=renamed(tree.operand, old, new))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=renamed(tree.left, old, new), right=renamed(tree.right, old, new))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(renamed(argument, old, new) for argument in tree.arguments))
-    return tree
-
-
-def renamed_part(part: Part, old: str, new: str) -> Part:
-    """A step with an array under another name."""
-
-    def of(assignment: Assignment) -> Assignment:
-        target = renamed(assignment.target, old, new)
-        assert isinstance(target, Read)
-        return dataclasses.replace(assignment, target=target, value=renamed(assignment.value, old, new))
-
-    formulas = tuple(dataclasses.replace(formula, assignment=of(formula.assignment)) for formula in part.formulas)
-    return dataclasses.replace(part, formulas=formulas)
 
 
 def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:

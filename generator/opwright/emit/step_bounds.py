@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..derive import slopes
-from ..derive.phases import loose_axes
+from ..derive.accumulating import loose_axes
 from ..derive.program import Formula, Part, is_clamped
 from ..language import expr
 from ..language.expr import Number

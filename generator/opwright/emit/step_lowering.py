@@ -268,13 +268,14 @@ class Lowering(Tasks):
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
             walker = self.program.walks(array.name, number, index)
-            axis = array.axes[number]
-            indices.append(expr.Number(0) if axis.kind == "ones" else expr.Name(walker or axis.name))
+            pair, axis = {*(self.program.pair(array.name, number, index) or ())}, array.axes[number]
+            name = index if pair & {*self.phase.own} else expr.Name(walker or axis.name)
+            indices.append(expr.Number(0) if axis.kind == "ones" else name)
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
             Assign(self.element(cell), self.values_of(array.name).number(INITIAL[part.operator]), source=part.source),
         )
-        names = [index.id for index in indices if isinstance(index, expr.Name)]
+        names = [name for index in indices for name in self.program.letters if name in expr.names(index)]
         loops = [loop for n in names if n not in self.phase.own for loop in self.loops_of(self.program.letters[n])]
         if self.lanes is not None and self.lanes.name in names:
             body = (For(self.lane_name(), *self.lane_span(Bounds()), body, source=part.source),)

@@ -14,7 +14,7 @@ from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.spelling import spell
-from ..phases import loose_axes
+from ..accumulating import loose_axes
 from ..program import Axis, Formula, Part, program
 from .known import Known
 from .rules import gradients
