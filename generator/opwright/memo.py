@@ -54,22 +54,36 @@ class Interned(type):
 def memoised(make: Callable[Concatenate[N, P], T]) -> Callable[Concatenate[N, P], T]:
     """Like functools.cache, but keyed by the identity of the first argument, which stores the results."""
 
+    def remembered(node: N, key: object, work: Callable[[], T]) -> tuple[T, frozenset[str]]:
+        attributes: dict[str, Any] = node.__dict__
+        found = attributes.setdefault("_memoised", {})[key] = _made(attributes.get("_reads"), work)
+        return found
+
     @functools.wraps(make)
     def get(node: N, /, *arguments: P.args, **options: P.kwargs) -> T:
-        attributes: dict[str, Any] = node.__dict__
         key = (make, arguments, *options.items()) if arguments or options else make
-        found: tuple[T, frozenset[str]]
+        value: T
         try:
-            found = attributes["_memoised"][key]
+            value, read = node.__dict__["_memoised"][key]
         except KeyError:
-            found = _made(attributes.get("_reads"), functools.partial(make, node, *arguments, **options))
-            attributes.setdefault("_memoised", {})[key] = found
-        value, read = found
+            value, read = remembered(node, key, functools.partial(make, node, *arguments, **options))
         if read:
-            attributes["_reads"] |= read
+            node.__dict__["_reads"] |= read
         return value
 
-    return get
+    @functools.wraps(make)
+    def get_plain(node: N, /) -> T:  # the same without arguments: most calls, which this makes faster
+        value: T
+        try:
+            value, read = node.__dict__["_memoised"][make]
+        except KeyError:
+            value, read = remembered(node, make, functools.partial(make, node))
+        if read:
+            node.__dict__["_reads"] |= read
+        return value
+
+    plain = make.__code__.co_argcount == 1
+    return get_plain if plain else get  # type: ignore[return-value]
 
 
 def _made(reads: set[str] | None, make: Callable[[], T]) -> tuple[T, frozenset[str]]:

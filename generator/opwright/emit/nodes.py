@@ -321,7 +321,8 @@ def both(conditions: Iterable[Expr]) -> Expr:
 
 @functools.cache
 def _fields(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+    """The fields of a kind of node that hold nodes."""
+    return tuple(one.name for one in fields(kind) if one.type not in ("str", "bool", "int"))
 
 
 def parts(code: Code) -> Iterator[Code]:

@@ -63,6 +63,8 @@ class _Hoisting:
         return tuple(self.statement(one, known) for one in body)
 
     def statement(self, one: Stmt, known: AbstractSet[str]) -> Stmt:
+        if not step_wholes.has_quotient(one):
+            return one
         if isinstance(one, For):
             within = known | {one.letter}
             found: dict[Expr, str] = {}
@@ -73,7 +75,7 @@ class _Hoisting:
 
     def named(self, code: Any, letter: str, known: AbstractSet[str], found: dict[Expr, str], deep: bool = False) -> Any:
         """Code with quotients of a loop's letter named if they stand in loops further in."""
-        if letter not in nodes.names(code):
+        if letter not in nodes.names(code) or not step_wholes.has_quotient(code):
             return code
         if deep and isinstance(code, Call) and step_wholes.divides(code) and letter in nodes.names(code) <= known:
             if code not in found:

@@ -29,7 +29,7 @@ def named(body: Sequence[Stmt], known: AbstractSet[str], wholes: dict[Expr, str]
     """Statements with quotients of known names replaced by names; `wholes` has the names, and receives new ones."""
 
     def inner(code: Any) -> Any:
-        if not _has_quotient(code):
+        if not has_quotient(code):
             return code
         if isinstance(code, Call) and code.function in PURE and divides(code):
             used = nodes.names(code)
@@ -49,7 +49,7 @@ def tabled(
     """
 
     def inner(code: Any) -> Any:
-        if not _has_quotient(code):
+        if not has_quotient(code):
             return code
         if isinstance(code, Call) and code.function in PURE and divides(code):
             entry, places = _of_lane(code, lane)
@@ -131,9 +131,9 @@ def _of_lane(code: Node, lane: str) -> tuple[Node, set[Expr]]:
 
 
 @memoised
-def _has_quotient(code: Code) -> bool:
+def has_quotient(code: Code) -> bool:
     """Whether a quotient stands anywhere in code."""
-    return (isinstance(code, Call) and _is_quotient(code)) or any(map(_has_quotient, nodes.parts(code)))
+    return (isinstance(code, Call) and _is_quotient(code)) or any(map(has_quotient, nodes.parts(code)))
 
 
 def divides(code: Expr) -> bool:
@@ -154,7 +154,10 @@ def inlined(
 
     Returns the other values, and the statements.
     """
-    found = {one.name: one.value for one in declared if _count(body, one.name) <= 2**loops}
+    uses = _total(body) if declared else {}
+    found = {one.name: one.value for one in declared if uses.get(one.name, 0) <= 2**loops}
+    if not found:
+        return [*declared], tuple(body)
 
     def inner(code: Any) -> Any:
         if isinstance(code, Name):
@@ -164,15 +167,21 @@ def inlined(
     return [one for one in declared if one.name not in found], tuple(map(inner, body))
 
 
-def _count(codes: Iterable[Code], name: str) -> int:
-    """How often a name is used; in a loop, more than once."""
-    uses = 0
+@memoised
+def _uses(code: Code) -> dict[str, int]:
+    """How often each name is used; in a loop, more than once."""
+    if isinstance(code, Name):
+        return {code.name: 1}
+    found = _total(nodes.parts(code))
+    return {name: 2 * uses for name, uses in found.items()} if isinstance(code, For) else found
+
+
+def _total(codes: Iterable[Code]) -> dict[str, int]:
+    total: dict[str, int] = {}
     for code in codes:
-        if isinstance(code, Name):
-            uses += code.name == name
-        elif name in nodes.names(code):
-            uses += _count(nodes.parts(code), name) * (2 if isinstance(code, For) else 1)
-    return uses
+        for name, uses in _uses(code).items():
+            total[name] = total.get(name, 0) + uses
+    return total
 
 
 def by_letter(wholes: Mapping[Expr, str], letters: Sequence[str]) -> dict[str, list[Declare]]:
