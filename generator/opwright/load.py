@@ -19,6 +19,7 @@ from yaml.reader import ReaderError
 
 from .check.stages import check_library, check_op
 from .derive.packed import bytewise
+from .derive.stated_shapes import listed
 from .language import schema
 from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op
@@ -171,7 +172,7 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
     ops = []
     for draft in drafts:
         found = Problems()
-        op = bytewise(_complete(draft, common, found), found)
+        op = bytewise(listed(_complete(draft, common, found), found), found)
         if not found:
             check_op(op, sources.pages, found)
         problems.extend(found)

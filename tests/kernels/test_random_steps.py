@@ -36,8 +36,8 @@ OF_REDUCE = {
     "Semantics.reduce",
     "Semantics.finish",
 }
-OF_REDUCE |= {"Tensor.arrangements", "Tensor.view", "Tensor.shape_of", "Tensor.parameter"}
-REWRITTEN = {"Tensor.packed"}  # when a spec is loaded: test_packed.py
+OF_REDUCE |= {"Tensor.arrangements", "Tensor.view", "Tensor.parameter"}
+REWRITTEN = {"Tensor.packed", "Tensor.shape_of"}  # when a spec is loaded: test_packed.py, test_stated_inputs.py
 OF_GRADIENTS = {"Relation.adjoint", "Relation.in", "Relation.gradient", "Relation.of", "Relation.gradient_of"}
 OF_GRADIENTS |= {"Op.torch", "Op.onnx"}
 KINDS_OF_REDUCE = ("Aten", "Onnx", "GroupClass", "Arrangement", "NormalForm", "Common", "Sources", "Page", "Library")

@@ -43,10 +43,9 @@ def counted(op: Op) -> Iterator[Problem]:
         if getattr(op, key):
             yield Problem(op.at.key(key), "steps-key", f"'{key}' goes with `reduce`; {INSTEAD[key]}")
     for tensor in (*op.inputs, *op.outputs):
-        for key in ("arrangements", "view", "shape_of", "parameter"):
+        for key in ("arrangements", "view", "shape_of", "parameter"):  # inputs with shape_of are lists by now
             if getattr(tensor, key):
-                instead = "; use a list attribute with `shape_of`" if key == "shape_of" else ""
-                message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet{instead}"
+                message = f"'{key}' of a tensor goes with `reduce`; steps do not have it yet"
                 yield Problem(tensor.at.key(key), "steps-key", message)
     if op.spatial_rank.min > op.spatial_rank.max:
         message = "the minimum number of spatial axes exceeds the maximum"
