@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 MAX_BATCHES = 8  # axes of batches that the engine walks
@@ -43,14 +43,19 @@ class Shape:
 
 
 @lru_cache(1024)
-def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str, ...] = ()) -> Shape | None:
-    """Axes as rows, columns, terms and batches; operands in `mixed` are copied. None where there are too many axes."""
+def shaped(
+    walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str, ...] = (), turned: tuple[str, ...] = ()
+) -> Shape | None:
+    """Axes as rows, columns, terms and batches; None where there are too many axes.
+
+    Operands in `mixed` are copied as they lie, those in `turned` so that each product finds its terms side by side.
+    """
     axes = [(walk, sums) for walk, sums in zip(walks, reduced, strict=True) if walk.extent != 1]
     terms = [walk for walk, sums in axes if sums]
     rows = [walk for walk, sums in axes if not sums and walk.left and not walk.right]
     columns = [walk for walk, sums in axes if not sums and walk.right and not walk.left]
     batches = [walk for walk, sums in axes if not sums and bool(walk.left) == bool(walk.right)]
-    wanted = {*mixed}
+    wanted = {*turned}
     orders = {"left": [batches, rows, terms], "right": [batches, columns, terms]}
     terms = sorted(terms, key=lambda walk: (abs(walk.left), abs(walk.right)), reverse=True)
     if len(merged(terms)) > 1:
@@ -65,8 +70,9 @@ def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str,
     wanted |= {"right"} if len(merged(columns)) > 1 and nested(columns, "out") else set()
     copied = {}
     for name, own in (("left", rows), ("right", columns)):
-        if name in wanted:
+        if name in wanted or name in mixed:
             order = [walk for walk in (*batches, *own, *terms) if getattr(walk, name) or walk in terms or walk in own]
+            order = order if name in wanted else sorted(order, key=partial(_far, name=name), reverse=True)
             copied[name] = tuple(order)
             steps = dict(zip(map(id, order), _dense(order), strict=True))
             batches, rows, columns, terms = (_moved(some, name, steps) for some in (batches, rows, columns, terms))
@@ -75,10 +81,16 @@ def shaped(walks: tuple[Walk, ...], reduced: tuple[bool, ...], mixed: tuple[str,
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
     outer = (*merged(batches), *more_rows, *more_columns)
     again = math.prod(walk.extent for walk in outer if not walk.left)
-    if again >= OFTEN and term.left != 1 and "left" not in copied:
-        return shaped(walks, reduced, (*mixed, "left"))
+    if again >= OFTEN and term.left != 1 and "left" not in wanted:
+        return shaped(walks, reduced, mixed, (*turned, "left"))
     many = len(outer) > MAX_BATCHES or any(len(order) > MAX_COPIED for order in copied.values())
     return None if more_terms or many else Shape(row, column, term, outer, copied)
+
+
+def _far(walk: Walk, name: str) -> tuple[bool, int]:
+    """How axes rank in memory, that of the nearest neighbours last; cells that an array repeats are outermost."""
+    step = abs(getattr(walk, name))
+    return step == 0, step
 
 
 def _inside(walk: Walk) -> tuple[bool, int]:

@@ -96,8 +96,13 @@ static void longest_first(walks *some)
     }
 }
 
-// An operand that is copied first: its original axes; the copy has no gaps.
-static void copy(shape *made, int name, walks *batches, walks *own, walks *terms)
+static int64_t far(const walk *one, int name)
+{
+    return one->step[name] == 0 ? INT64_MAX : llabs(one->step[name]);
+}
+
+// An operand that is copied first, as it lies or in the order of axes; the copy has no gaps.
+static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *own, walks *terms)
 {
     walks *const groups[] = {batches, own, terms};
     walk *order[3 * WALKS];
@@ -108,10 +113,16 @@ static void copy(shape *made, int name, walks *batches, walks *own, walks *terms
         for (int64_t n = 0; n < groups[group]->count; ++n) {
             walk *const one = &groups[group]->at[n];
             if (group > 0 || one->step[name] != 0) {
-                push(&made->copies[name], *one);
-                order[count++] = one;
+                int64_t at = count++;
+                for (; as_it_lies && at > 0 && far(order[at - 1], name) < far(one, name); --at) {
+                    order[at] = order[at - 1];
+                }
+                order[at] = one;
             }
         }
+    }
+    for (int64_t n = 0; n < count; ++n) {
+        push(&made->copies[name], *order[n]);
     }
     while (count > 0) {
         order[--count]->step[name] = step;
@@ -130,7 +141,7 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
             push(reduced[n] ? &terms : left && !right ? &rows : right && !left ? &columns : &batches, one);
         }
     }
-    bool wanted[2] = {mixed[LEFT], mixed[RIGHT]};
+    bool wanted[2] = {false, false};
     sort(&terms, LEFT, RIGHT);
     if (merged(&terms).count > 1) {
         walks by_right = terms;
@@ -147,11 +158,11 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
     wanted[LEFT] = wanted[LEFT] || (merged(&rows).count > 1 && nested(&rows, OUT));
     wanted[RIGHT] = wanted[RIGHT] || (merged(&columns).count > 1 && nested(&columns, OUT));
     made->copied[LEFT] = made->copied[RIGHT] = false;
-    if (wanted[LEFT]) {
-        copy(made, LEFT, &batches, &rows, &terms);
+    if (wanted[LEFT] || mixed[LEFT]) {
+        copy(made, LEFT, !wanted[LEFT], &batches, &rows, &terms);
     }
-    if (wanted[RIGHT]) {
-        copy(made, RIGHT, &batches, &columns, &terms);
+    if (wanted[RIGHT] || mixed[RIGHT]) {
+        copy(made, RIGHT, !wanted[RIGHT], &batches, &columns, &terms);
     }
     const walk none = {1, {0, 0, 0}};
     rows = merged(&rows);

@@ -16,6 +16,7 @@ from opwright.load import load, load_texts
 from opwright_kernels import _schedules
 from opwright_kernels._schedules import Candidate, Lanes
 from support.checkout import ROOT
+from support.package import write_package
 
 OPERATORS = ("+", "-", "*")
 
@@ -149,3 +150,22 @@ def test_arrays_that_only_merged_letters_need_have_bytes_for_each_worker() -> No
     assert not staged(op).private
     assert staged(op).owned() == {"power_of_g_k_"}
     assert "task_bytes_" in {member.name for member in members(op)}
+
+
+def test_tasks_walk_the_largest_array_as_it_lies(tmp_path: Path) -> None:
+    spec = """op: RowSums
+revision: 1
+summary: Scaled sums of rows.
+dims: {d: {symbol: D}, b: {symbol: B}, c: {symbol: C}}
+inputs: [{name: scale, dims: {B: B}}, {name: src, dims: {D: D, B: B, C: C}}]
+outputs: [{name: dst, dims: {D: D, B: B}}]
+dtypes: [{scale: f32, src: f32, dst: f32, accumulate: f32}]
+semantics:
+  ranges: {b: B, c: C, d: D}
+  steps:
+    - dst[d, b] += scale[b] * src[d, b, c]
+"""
+    write_package({"row_sums.yaml": spec}, tmp_path, "rows_package")
+    kernels = (tmp_path / "rows_package" / "c" / "row_sums_f32.c").read_text()
+    assert "int64_t d = first_task_ / B" in kernels
+    assert "int64_t b = first_task_ / D" not in kernels

@@ -50,23 +50,23 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
-    const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_ * W_d_ * W_h_ * 2, parts_, 512);
+    const int64_t block_ = opwright_block(O_w_, W_d_ * W_h_ * 2 * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     int64_t table_0_[512];
-    const int64_t total_ = O_d_ * O_h_ * W_d_ * W_h_ * 2 * blocks_;
+    const int64_t total_ = W_d_ * W_h_ * 2 * O_d_ * O_h_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = opwright_rest_by(first_task_, blocks_);
         const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t t_w_ = rest_1_ % 2;
-        const int64_t rest_2_ = rest_1_ / 2;
-        int64_t t_h_ = rest_2_ % W_h_;
-        const int64_t rest_3_ = rest_2_ / W_h_;
-        int64_t t_d_ = rest_3_ % W_d_;
-        const int64_t rest_4_ = rest_3_ / W_d_;
-        int64_t o_h_ = rest_4_ % O_h_;
-        int64_t o_d_ = rest_4_ / O_h_;
+        int64_t o_h_ = rest_1_ % O_h_;
+        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t o_d_ = rest_2_ % O_d_;
+        const int64_t rest_3_ = rest_2_ / O_d_;
+        int64_t t_w_ = rest_3_ % 2;
+        const int64_t rest_4_ = rest_3_ / 2;
+        int64_t t_h_ = rest_4_ % W_h_;
+        int64_t t_d_ = rest_4_ / W_h_;
         int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
@@ -90,25 +90,25 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                t_w_ += 1;
-                if (t_w_ == 2) {
-                    t_w_ = 0;
-                    t_h_ += 1;
-                    if (t_h_ == W_h_) {
-                        t_h_ = 0;
-                        t_d_ += 1;
-                        if (t_d_ == W_d_) {
-                            t_d_ = 0;
-                            o_h_ += 1;
-                            if (o_h_ == O_h_) {
-                                o_h_ = 0;
-                                o_d_ += 1;
-                                whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    if (o_d_ == O_d_) {
+                        o_d_ = 0;
+                        t_w_ += 1;
+                        if (t_w_ == 2) {
+                            t_w_ = 0;
+                            t_h_ += 1;
+                            if (t_h_ == W_h_) {
+                                t_h_ = 0;
+                                t_d_ += 1;
                             }
-                            whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
                         }
                     }
+                    whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
                 }
+                whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
             }
         }
     }

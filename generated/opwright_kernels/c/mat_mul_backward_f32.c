@@ -749,18 +749,18 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = opwright_rest_by(first_task_, blocks_);
         const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t k = rest_1_ % K;
-        const int64_t rest_2_ = rest_1_ / K;
-        int64_t n_p0_ = rest_2_ % N_p0_;
-        const int64_t rest_3_ = rest_2_ / N_p0_;
+        int64_t n_p0_ = rest_1_ % N_p0_;
+        const int64_t rest_2_ = rest_1_ / N_p0_;
+        int64_t k = rest_2_ % K;
+        const int64_t rest_3_ = rest_2_ / K;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
         const int64_t rest_4_ = rest_3_ / B_p1__inner_;
         int64_t b_p1__row_ = rest_4_ % B_p1__rows_;
@@ -948,12 +948,12 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                k += 1;
-                if (k == K) {
-                    k = 0;
-                    n_p0_ += 1;
-                    if (n_p0_ == N_p0_) {
-                        n_p0_ = 0;
+                n_p0_ += 1;
+                if (n_p0_ == N_p0_) {
+                    n_p0_ = 0;
+                    k += 1;
+                    if (k == K) {
+                        k = 0;
                         b_p1_ += 1;
                         if (b_p1_ == B_p1__inner_) {
                             b_p1_ = 0;
@@ -1126,14 +1126,14 @@ static void mat_mul_backward_f32_3_m(void *context_, int64_t part_)
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = diff_dst_M == 1 && src_M == 1 ? 1073741824 : 512;
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * K;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t k = first_task_ % K;
-        const int64_t rest_1_ = first_task_ / K;
-        int64_t n_p1_ = rest_1_ % N_p1_;
-        const int64_t rest_2_ = rest_1_ / N_p1_;
+        int64_t n_p1_ = first_task_ % N_p1_;
+        const int64_t rest_1_ = first_task_ / N_p1_;
+        int64_t k = rest_1_ % K;
+        const int64_t rest_2_ = rest_1_ / K;
         int64_t n_p0_ = rest_2_ % N_p0_;
         const int64_t rest_3_ = rest_2_ / N_p0_;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
@@ -1181,12 +1181,12 @@ static void mat_mul_backward_f32_3_m(void *context_, int64_t part_)
                 }
             }
             diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] += opwright_sum_of_f32(sums_0_);
-            k += 1;
-            if (k == K) {
-                k = 0;
-                n_p1_ += 1;
-                if (n_p1_ == N_p1_) {
-                    n_p1_ = 0;
+            n_p1_ += 1;
+            if (n_p1_ == N_p1_) {
+                n_p1_ = 0;
+                k += 1;
+                if (k == K) {
+                    k = 0;
                     n_p0_ += 1;
                     if (n_p0_ == N_p0_) {
                         n_p0_ = 0;
@@ -1325,18 +1325,18 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
         int64_t at_ = opwright_rest_by(first_task_, blocks_);
         const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t k = rest_1_ % K;
-        const int64_t rest_2_ = rest_1_ / K;
-        int64_t n_p0_ = rest_2_ % N_p0_;
-        const int64_t rest_3_ = rest_2_ / N_p0_;
+        int64_t n_p0_ = rest_1_ % N_p0_;
+        const int64_t rest_2_ = rest_1_ / N_p0_;
+        int64_t k = rest_2_ % K;
+        const int64_t rest_3_ = rest_2_ / K;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
         const int64_t rest_4_ = rest_3_ / B_p1__inner_;
         int64_t b_p1__row_ = rest_4_ % B_p1__rows_;
@@ -1367,12 +1367,12 @@ static void mat_mul_backward_f32_4_n_p1_(void *context_, int64_t part_)
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                k += 1;
-                if (k == K) {
-                    k = 0;
-                    n_p0_ += 1;
-                    if (n_p0_ == N_p0_) {
-                        n_p0_ = 0;
+                n_p0_ += 1;
+                if (n_p0_ == N_p0_) {
+                    n_p0_ = 0;
+                    k += 1;
+                    if (k == K) {
+                        k = 0;
                         b_p1_ += 1;
                         if (b_p1_ == B_p1__inner_) {
                             b_p1_ = 0;

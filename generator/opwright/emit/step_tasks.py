@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..derive.phases import Phase, Staged
 from ..derive.program import INITIAL
+from ..language import expr
 from ..language.model import Op
 from . import nodes, step_groups, step_wholes
 from .nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
@@ -164,9 +165,25 @@ class Tasks(Loops):
             made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
         return made
 
+    def letters_of_tasks(self) -> list[str]:
+        """The letters of a task, the last one fastest: in the order of the largest array that has them all.
+
+        Where lanes lie apart in memory, that of neighbours there is the last: tasks in a row use the same lines.
+        """
+        own, lane, crossed = self.phase.own, self.lanes.name if self.lanes is not None else "", set[str]()
+        reads = [read for part in self.phase.parts for read in (*part.reads, part.target)]
+        orders = [[name for index in read.indices for name in own if name in expr.names(index)] for read in reads]
+        sizes = [(len({*order}), len(expr.names(read))) for order, read in zip(orders, reads, strict=True)]
+        largest = orders[sizes.index(max(sizes))]
+        for read in reads:
+            walkers = [self.program.walks(read.tensor, *pair) for pair in enumerate(read.indices)]
+            crossed |= {walkers[-1] or ""} if lane in walkers[:-1] else set()
+        place = {name: number for number, name in enumerate(largest)}
+        return sorted(own, key=lambda letter: (letter in crossed, place.get(letter, -1)))
+
     def decoded(self) -> tuple[list[tuple[str, Expr]], list[Declare], Expr]:
         """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
-        digits = [(loop.name, loop.extent) for name in self.phase.own for loop in self.own_loops(name)]
+        digits = [(loop.name, loop.extent) for name in self.letters_of_tasks() for loop in self.own_loops(name)]
         after: list[Declare] = []
         if self.lanes is not None:
             maximum = self.max_lanes()
