@@ -189,6 +189,19 @@ class Idioms(IdiomSpec):
             text = f"({read} - 0.125 * {low}{row}) * rsqrt({total}{row} + 1)"
         self.made(Array(of, v.letters, None), f"{of}{whole} = {text}")
 
+    def gated(self) -> None:
+        """Cells beside functions of an input with few of their letters."""
+        v = self.array()
+        letters = [letter for letter in v.letters if letter in self.core]
+        if not letters or any("gate" in text for text in self.inputs):
+            return
+        gate, name = self.extra("gate", self.shuffled(self.some(letters) or letters[:1])), self.name()
+        self.real = True
+        form = self.one(("{a} / (1 + exp(-{g}))", "({a} - {g}) / sqrt({g} * {g} + 1)", "{a} * rsqrt({g} * {g} + 2) - exp2({g})",
+                         "max({a}, log1p(abs({g})))", "select({g} > 0, {a} * tanh({g}), erf({g}) - 1)"))  # fmt: skip
+        text = form.replace("{a}", self.cell(v)).replace("{g}", self.cell(gate))
+        self.made(Array(name, v.letters, None), f"{name}[{', '.join(v.letters)}] = {text}")
+
     def place(self) -> None:
         """Where the first of the greatest, or least, is."""
         v = self.array(exact=True)
@@ -280,7 +293,7 @@ class Idioms(IdiomSpec):
         """Some idioms one after the other, as the text of a spec."""
         kinds: tuple[Callable[[], None], ...] = (
             self.arithmetic, self.arithmetic, self.reduction, self.reduction, self.scan, self.groups, self.groups,
-            self.window, self.window, self.product, self.product, self.normalised, self.place, self.conversion,
+            self.window, self.window, self.product, self.product, self.normalised, self.gated, self.place, self.conversion,
             self.turned, self.word, self.stretched, self.bits,
         )  # fmt: skip
         for _ in range(int(self.rng.integers(1, 6))):

@@ -170,3 +170,10 @@ def lstm_cell(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     into, forget, cell, out = np.moveaxis(np.tensordot(x, wi, (1, 2)) + np.tensordot(h, wh, (1, 2)) + b, 1, 0)
     state = c / (1 + np.exp(-forget)) + np.tanh(cell) / (1 + np.exp(-into))
     return [np.tanh(state) / (1 + np.exp(-out)), state]
+
+
+@formula
+def gated_channels(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    src, gate, variance = inputs
+    cells = tuple(range(1, src.ndim - 1))
+    return [src / (1 + np.exp(-np.expand_dims(gate, cells))), (src - 1) / np.sqrt(abs(variance) + 1)]

@@ -29,7 +29,7 @@ from .pairing import paired
 from .program import Array, Part, Program
 from .respelling import assigned, respelled
 from .scans import scanned
-from .sharing import shared
+from .sharing import hoisted, shared
 from .zero_points import separated
 
 
@@ -136,7 +136,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     found = accumulating(assigned(summed_first(separated(op)), plain), [tensor.name for tensor in op.outputs])
-    found = paired(scanned(bordered(respelled(found), op)))
+    found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])

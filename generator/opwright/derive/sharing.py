@@ -9,7 +9,7 @@ differ by no more than `rsqrt` may. Group normalisation of 16x56x56x64 f32 takes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
@@ -41,6 +41,52 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
             rest.insert(users[0], made)
         parts += rest
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
+
+
+def hoisted(found: Program) -> Program:
+    """The program in which costly values of few letters, such as a gate per channel, come ahead of all steps.
+
+    They are few beside the cells that read them, and whatever letter the lanes run along, none is computed twice.
+    """
+    arrays, ahead, parts = dict(found.arrays), list[Part](), list[Part]()
+    cells: dict[Expr, Read] = {}
+    for part in found.parts:
+        for tree in _of_few_letters(found, part):
+            value = _inverse(tree, [part])
+            letters = [letter for letter in found.letters if letter in expr.names(tree)]
+            cell = cells.setdefault(value, Read(f"hoisted_{len(cells)}_", tuple(map(Name, letters))))
+            if cell.tensor not in arrays:
+                arrays[cell.tensor] = Array(cell.tensor, "between", tuple(found.letters[letter] for letter in letters))
+                ahead.append(part.of(cell, "set", value))
+            part = _multiplied(part, tree, cell) if value != tree else _replaced(part, tree, cell)
+        parts.append(part)
+    return dataclasses.replace(found, arrays=arrays, parts=(*ahead, *parts)) if ahead else found
+
+
+def _of_few_letters(found: Program, part: Part) -> list[Expr]:
+    """The largest values in all formulas of a step that are costly, of inputs, and walk half of its axes at most."""
+    costly = _costly(part)
+
+    def within(tree: Expr) -> Iterator[Expr]:
+        if not any(node in costly for node in expr.walk(tree)):
+            return
+        real = isinstance(tree, Call) or (isinstance(tree, (Unary, Binary)) and tree.op in "+-*/")
+        given = all(found.arrays[read.tensor].role == "input" for read in expr.reads(tree))
+        few = 0 < 2 * _axes(found, expr.names(tree)) <= _axes(found, part.letters)
+        if real and given and few and _inside(found, tree):
+            yield tree
+            return
+        for child in expr.children(tree):
+            yield from within(child)
+
+    first, *others = ([*within(formula.value)] for formula in part.formulas)
+    return [*dict.fromkeys(tree for tree in first if all(tree in other for other in others))]
+
+
+def _axes(found: Program, letters: Collection[str]) -> int:
+    """How many axes letters walk, if runs and space have two."""
+    kinds = [axis.kind for letter, axis in found.letters.items() if letter in letters]
+    return len(kinds) + sum(kind != "one" for kind in kinds)
 
 
 def _inverse(tree: Expr, users: Sequence[Part]) -> Expr:
