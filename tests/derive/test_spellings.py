@@ -180,3 +180,10 @@ def test_a_task_of_a_block_begins_the_sums_of_that_block_alone(tmp_path: Path) -
     y, z = module.blocks(np.ones((5, 3, 40), np.float32), threads=2)
     assert (y == 40).all()
     assert (z == 41).all()
+
+
+def test_the_parts_of_numbers_that_lie_together_are_written_where_they_belong() -> None:
+    (phase,) = of(text_of("complex_scale")).phases
+    assert {part.target.tensor for part in phase.parts} == {"y"}
+    assert phase.lanes == ("f",)
+    assert "y_sum_" in of(text_of("complex_scale").replace("y[b, f, 1]", "y[b, f, 0]")).arrays

@@ -177,3 +177,15 @@ def gated_channels(inputs: Sequence[Any], attributes: Attributes) -> Sequence[An
     src, gate, variance = inputs
     cells = tuple(range(1, src.ndim - 1))
     return [src / (1 + np.exp(-np.expand_dims(gate, cells))), (src - 1) / np.sqrt(abs(variance) + 1)]
+
+
+@formula
+def complex_scale(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    x, h = (array[..., 0] + 1j * array[..., 1] for array in inputs)
+    return [np.stack([(x * h).real, (x * h).imag], -1)]
+
+
+@formula
+def affine_points(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    m, p, t = inputs
+    return [p @ m.swapaxes(1, 2) + t[:, None]]

@@ -7,7 +7,7 @@ the output together, `dst[h * E + k]`, in all steps, and sums are contractions, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from ..language import expr
@@ -26,11 +26,7 @@ def accumulator(output: str) -> str:
 
 def plain(found: Program, part: Part) -> bool:
     """Whether a step reaches every cell of its target, each once, whatever the sizes."""
-    letters = [letter for index in part.target.indices for letter in expr.names(index) & found.letters.keys()]
-    if part.where or len(set(letters)) != len(letters):
-        return False
-    each = all(found.covers(part.target.tensor, number, index) for number, index in enumerate(part.target.indices))
-    return each and not any(loose_axes(found, read) for read in part.reads)
+    return _reaches(found, part, range(len(part.target.indices)))
 
 
 def loose_axes(found: Program, read: Read) -> list[int]:
@@ -44,13 +40,42 @@ def accumulating(found: Program, outputs: Sequence[str]) -> Program:
     for output in outputs:
         writers = [part for part in found.parts if part.target.tensor == output]
         read = any(read.tensor == output for part in found.parts for read in part.reads)
-        only = writers[0]
-        if len(writers) > 1 or only.operator != "set" or read or not plain(found, only):
+        if read or not (_written_once(found, writers) or _written_by_places(found, writers)):
             whole = _accumulated(found, output, writers, {})
             apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
             sums = (part for part in apart.parts if part.target.tensor == accumulator(output))
             found = apart if all(is_product(apart, part) for part in sums) else whole
     return found
+
+
+def _written_once(found: Program, writers: Sequence[Part]) -> bool:
+    return len(writers) == 1 and writers[0].operator == "set" and plain(found, writers[0])
+
+
+def _written_by_places(found: Program, writers: Sequence[Part]) -> bool:
+    """Whether each step writes one place of an axis of so many cells, and all of them together every cell once."""
+    target = writers[0].target
+    for number, axis in enumerate(found.arrays[target.tensor].axes):
+        chosen = {part.target.indices[number] for part in writers}
+        if (
+            len(writers) > 1
+            and axis.extent == Number(len(writers))
+            and chosen == {Number(place) for place in range(len(writers))}
+        ):
+            others = {(*part.target.indices[:number], *part.target.indices[number + 1 :]) for part in writers}
+            axes = {*range(len(target.indices))} - {number}
+            each = all(part.operator == "set" and _reaches(found, part, axes) for part in writers)
+            return each and len(others) == 1
+    return False
+
+
+def _reaches(found: Program, part: Part, axes: Collection[int]) -> bool:
+    """Whether a step reaches every cell along some axes of its target, each once, whatever the sizes."""
+    target = part.target
+    letters = [letter for index in target.indices for letter in expr.names(index) & found.letters.keys()]
+    each = all(found.covers(target.tensor, number, target.indices[number]) for number in axes)
+    inside = not any(loose_axes(found, read) for read in part.reads)
+    return each and inside and not part.where and len({*letters}) == len(letters)
 
 
 def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Apart) -> Program:

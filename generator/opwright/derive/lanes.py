@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..language import expr
-from ..language.expr import Name, Read
+from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import contraction
 from .joining import merged
 from .program import Part, Program
 
+ENOUGH = 16  # cells along which lanes pay
 MAX_LANES = 3  # letters among which a call chooses
 
 
@@ -75,6 +76,9 @@ def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:
     anywhere = any(op.dims[role or ""].symbol in expr.names(axis.extent) for axis in axes for role in placed)
     for order in op.orders(tensor.layout).values() if tensor.layout else [[axis.name for axis in axes]]:
         for number in [n for name in reversed(order) for n, axis in enumerate(axes) if axis.name == name]:
+            extent = axes[number].extent
+            if isinstance(extent, Number) and 1 < extent.value < ENOUGH:
+                continue  # too few cells in every call
             yield number
             if axes[number].kind not in ("run", "ones") and not anywhere:
                 break
