@@ -4,6 +4,7 @@
 
 #define _GNU_SOURCE
 #include "operation.h"
+#include "opwright_pool.h"
 
 #include <sched.h>
 #include <stdio.h>

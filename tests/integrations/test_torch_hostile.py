@@ -52,3 +52,15 @@ def test_hostile_arguments_are_refused_or_computed_and_the_next_call_is_as_befor
         if found[0][0] == "error":
             assert any(words in found[0][2] for words in ITS_OWN), where
     assert compiled == plain
+
+
+@pytest.mark.sweep
+def test_hostile_arguments_of_pytorchs_functions_give_within_enabled_what_they_give_without(tmp_path: Path) -> None:
+    some = () if FULL else ("conv2d", "mm into", "attention", "softmax")
+    with quick_compiler(tmp_path):
+        command = [sys.executable, "-m", "support.aten_hostile", *some]
+        done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    *differ, count = done.stdout.splitlines() or [""]
+    assert done.returncode == 0, f"{done.returncode} in {done.stderr.splitlines()[-1:]}"
+    assert not [line for line in differ if line.startswith("[")]
+    assert int(count) > 150

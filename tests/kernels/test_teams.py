@@ -153,7 +153,7 @@ print("done")
 
 CALLERS = """
 #define _GNU_SOURCE
-#include <opwright_team.h>
+#include <opwright_pool.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>

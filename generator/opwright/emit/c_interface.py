@@ -169,7 +169,7 @@ def _default(attribute: Attribute) -> str:
 # The limits of templates/interface: tensors of a call, axes of a tensor, words, names of sizes.
 LIMITS = {"tensors": 12, "axes of a tensor": 12, "words": 8, "sizes": 40}
 # Names of the header that functions of operations must not use: opwright_<name>.
-HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function team_run tensor tensors".split())
+HEADER_NAMES = frozenset("dtype error list memory reals run shape team team_function tensor tensors".split())
 CPP_WORDS = frozenset(
     "and and_eq bitand bitor catch class compl concept const_cast decltype delete dynamic_cast explicit export friend "
     "module mutable namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast "

@@ -1,7 +1,7 @@
 // Threads that work on one call together.
 //
-// A kernel takes a team as a pointer, so it is not tied to a pool: bring your own, pass NULL for none, or use
-// opwright_team_run (c/engine/team.c) as `{opwright_team_run, 4}`.
+// A kernel takes a team as a pointer, so it is not tied to a pool: bring your own, pass NULL for none, or use that
+// of opwright_pool.h.
 
 #ifndef OPWRIGHT_TEAM_H
 #define OPWRIGHT_TEAM_H
@@ -25,9 +25,6 @@ typedef struct opwright_team {
 // scratch.
 #define OPWRIGHT_STEP_PARAMETERS(sizes) \
     const sizes *sizes_, int64_t first_, int64_t last_, const opwright_team *team_, void *scratch_
-
-// The package's own pool of POSIX threads, for any number of workers and callers.
-opwright_team_function opwright_team_run;
 
 #if defined(__cplusplus)
 }

@@ -23,7 +23,7 @@
 // Figures: see engine.h.
 
 #define _GNU_SOURCE
-#include "opwright_team.h"
+#include "opwright_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
