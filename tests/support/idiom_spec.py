@@ -30,9 +30,10 @@ class Array:
 CORES = (
     (("n", "c"), ""), (("c", "n"), ""), (("n", "c", "x"), ""), (("n", "x", "c"), ""), (("n", "h", "c"), ""),
     (("n", "c", "h"), ""), (("c",), ""), (("b", "c", "x"), "axis"), (("b", "c"), ""), (("n", "h", "c", "x"), ""),
+    (("k", "r"), "axes"),
 )  # fmt: skip
-EXTENTS = {"n": "N", "c": "C", "x": "X", "h": "H", "b": "B"}
-RUNS = "xb"
+EXTENTS = {"n": "N", "c": "C", "x": "X", "h": "H", "b": "B", "k": "K", "r": "R"}
+RUNS = "xbkr"
 
 
 class IdiomSpec:
@@ -56,8 +57,14 @@ class IdiomSpec:
         self.arrays: list[Array] = []
         self.names = [f"t{number}" for number in range(40, 0, -1)]
         self.real = False  # whether some number is no integer
+        self.types_of_first: tuple[str, ...] = ()  # those of the first output, of which an attribute chooses one
         layout = ""
-        if located:
+        self.kept = located == "axes"  # whether the axes that outputs lack may stay with one cell each
+        if self.kept:
+            self.attributes.append('{name: axes, type: "s64[]", default: "[-1]", locates: of_r}')
+            self.attributes.append('{name: keep_dims, type: bool, default: "false"}')
+            self.layouts.append('keep_dims: {"true": [K, R], "false": [K]}')
+        elif located:
             self.attributes.append('{name: axis, type: s64, default: "-1", locates: of_c}')
         elif len(self.core) > 1 and self.chance(0.25):
             layout = self.layout("src", self.core)
@@ -143,14 +150,36 @@ class IdiomSpec:
         read = f"{array.name}[{', '.join(array.letters)}]"
         text = self.one((read, read, f"max({read}, 0)", f"{read} * 2", f"{read} - 1"))
         layout = self.layout(name, order) if len(order) > 1 and self.chance(0.15) else ""
-        self.outputs.append(f"{{name: {name}, dims: {{{self.axes(order)}}}{layout}}}")
-        self.steps.append(f"{name}[{', '.join(order)}] = {text}")
+        dims, indices = self.axes(order), ", ".join(order)
+        if self.kept and order == ("k",) and self.chance(0.7):
+            layout, dims, indices = ", layout: keep_dims", "K: K, R: ones(R)", "k, 0"
+        self.outputs.append(f"{{name: {name}, dims: {{{dims}}}{layout}}}")
+        self.steps.append(f"{name}[{indices}] = {text}")
         self.stored[name] = array
+        self.state(name, order)
+
+    def state(self, name: str, order: Sequence[str]) -> None:
+        """A list that says the shape of an output, as an attribute or as an input, where nothing else tells a size."""
+        if "p" not in order:
+            return
+        stated = any("shape_of:" in text for text in (*self.inputs, *self.attributes))
+        if not stated and self.chance(0.5):
+            self.inputs.append(f"{{name: shape_of_{name}, shape_of: {name}}}")
+            self.fixed[f"shape_of_{name}"] = "s32"
+        elif not stated:
+            self.attributes.append(
+                f'{{name: shape_of_{name}, type: "s64[]", required: true, length: any, shape_of: {name}}}'
+            )
+
+    def first(self) -> str:
+        """The first output that is no sum of an input's shape."""
+        return next(name for name in self.stored if name.startswith("dst"))
 
     def rows(self) -> list[str]:
         found: dict[str, str] = {}
         inputs = [text.split(",")[0].partition("name: ")[2] for text in [*self.inputs, *self.optional]]
-        whole = not self.real and self.chance(0.3)
+        first = self.first()
+        whole = not self.real and not self.types_of_first and self.chance(0.3)
         for _ in range(2):
             kind = self.one(("s8", "u8", "s32", "s64") if whole else (*REAL, "f16", "bf16"))
             other = self.one((kind, kind, *(("s8", "u8") if whole else ("f32", "s8", "u8", "f8_e4m3"))))
@@ -165,16 +194,31 @@ class IdiomSpec:
             wide = "f64" if "f64" in row.values() else self.one(("f32", "f32", "f32", "f64"))
             row["accumulate"] = "s64" if whole else wide
             key = ", ".join(f"{name}: {row[name]}" for name in inputs)
-            found.setdefault(key, f"{{{', '.join(f'{name}: {dtype}' for name, dtype in row.items())}}}")
+            for other in self.types_of_first or (row[first],):
+                told = {**row, first: other}
+                found.setdefault(
+                    f"{key} {other if self.types_of_first else ''}",
+                    f"{{{', '.join(f'{name}: {t}' for name, t in told.items())}}}",
+                )
         return list(found.values())
 
     def text(self) -> str:
         """The spec: the steps that were made, and outputs of the last of their arrays."""
         for array in self.arrays[::-1][: int(self.rng.integers(1, 4))]:
             self.store(array)
+        if any("p" in array.letters for array in self.arrays) and "shape_of:" not in "".join(
+            (*self.inputs, *self.attributes)
+        ):
+            self.store(next(array for array in self.arrays if "p" in array.letters))
+        if not self.real and self.chance(0.2) and self.stored[self.first()].most is not None:
+            self.types_of_first = ("f32", "f16") if self.chance(0.5) else ("bf16", "f32", "f8_e5m2")
+            words = ", ".join(self.types_of_first)
+            self.attributes.append(
+                f"{{name: type_of_first, type: string, default: f32, dtype_of: {self.first()}, values: [{words}]}}"
+            )
         unread = [text.partition("name: ")[2].split(",")[0] for text in (*self.inputs, *self.optional)]
         for name in unread:
-            if not any(f"{name}[" in step for step in self.steps):
+            if not name.startswith("shape_of_") and not any(f"{name}[" in step for step in self.steps):
                 self.store(next(array for array in self.arrays if array.name == name))
         used = {letter for letter in self.ranges if any(_names(letter, step) for step in self.steps)}
         parts = {

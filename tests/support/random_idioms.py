@@ -289,12 +289,39 @@ class Idioms(IdiomSpec):
                          f"bit_or(bit_and(shift_left({read}, 2), 12), 1)"))  # fmt: skip
         self.made(Array(name, letters, 16), f"{name}[{', '.join(letters)}] = {text}")
 
+    def stretch(self) -> None:
+        """Cells repeated along an axis that only a stated shape gives."""
+        v = self.array()
+        if "p" in self.ranges or self.kept:
+            return
+        self.dims.append("of_p: {symbol: L}")
+        self.ranges["p"] = "L"
+        name, letters = self.name(), self.shuffled([*v.letters, "p"])
+        form = self.one(("{a}", "{a} + p % 3", "{a} * (p % 2)", "select(p == 1, {a}, 1)" if v.most else "{a}"))
+        most = self.most(v, by=3)
+        text = form.replace("{a}", self.cell(v))
+        self.made(Array(name, letters, most + 3 if most else most), f"{name}[{', '.join(letters)}] = {text}")
+
+    def gate(self) -> None:
+        """An input that a truth value lets in, and that may be left out."""
+        v = self.array()
+        if any("gate" in text for text in self.optional):
+            return
+        letters = self.some(v.letters) or v.letters[:1]
+        self.attributes.append(f'{{name: gated, type: bool, default: "{self.one(("true", "false"))}"}}')
+        absent = self.one(("", ", absent: 1", ", absent: 2"))
+        self.extra("gate", letters, f", optional: true, when: gated{absent}")
+        name = self.name()
+        text = self.one(("{a} * {g}", "{a} + {g}", "max({a}, {g})")).replace("{a}", self.cell(v))
+        text = text.replace("{g}", f"gate[{', '.join(letters)}]")
+        self.made(Array(name, v.letters, self.most(v, by=4)), f"{name}[{', '.join(v.letters)}] = {text}")
+
     def draw(self) -> str:
         """Some idioms one after the other, as the text of a spec."""
         kinds: tuple[Callable[[], None], ...] = (
             self.arithmetic, self.arithmetic, self.reduction, self.reduction, self.scan, self.groups, self.groups,
             self.window, self.window, self.product, self.product, self.normalised, self.gated, self.place, self.conversion,
-            self.turned, self.word, self.stretched, self.bits,
+            self.turned, self.word, self.stretched, self.bits, self.stretch, self.gate,
         )  # fmt: skip
         for _ in range(int(self.rng.integers(1, 6))):
             kinds[int(self.rng.integers(len(kinds)))]()

@@ -10,6 +10,7 @@ import numpy as np
 from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle.run_steps import compute_steps
+from opwright.oracle.validate import NUMPY
 
 from .step_calls import Rng, StepCall, StepCaller
 
@@ -68,6 +69,30 @@ def disagreement(module: ModuleType, op: Op, call: StepCall, threads: int | None
     return None
 
 
+def disagreement_in_place(module: ModuleType, op: Op, call: StepCall, seen: Counter[str]) -> str | None:
+    """How a call whose first output is written to an input differs, if it is not refused, as it may be."""
+    (name, shape), *others = call.validation.shapes.items()
+    row = call.validation.row or {}
+    for at, given in enumerate(call.inputs):
+        if not isinstance(given, np.ndarray) or given.shape != tuple(shape) or row[name] != row[op.inputs[at].name]:
+            continue
+        array = given.copy()
+        inputs = [array if number == at else one for number, one in enumerate(call.inputs)]
+        rest = [np.zeros(extents, NUMPY[row[other]]) for other, extents in others]
+        try:
+            getattr(module, op.function)(*inputs, **call.attributes, out=(array, *rest) if rest else array)
+        except module.SpecError:
+            if array.tobytes() != given.copy().tobytes():
+                return f"refused to write to {op.inputs[at].name}, but wrote to it"
+            continue
+        seen["in place"] += 1
+        wanted = compute_steps(op, call.inputs, call.attributes)[name]
+        problem = difference(array, wanted, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
+        if problem is not None:
+            return f"{name}{problem}, written to {op.inputs[at].name}"
+    return None
+
+
 def difference(found: Any, wanted: Any, precision: float) -> str | None:
     """The first cell that is too far from the wanted one."""
     ours, theirs = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
@@ -108,6 +133,8 @@ def first_disagreement(
             for array in outputs(target) if target is not None else ():
                 array[...] = SENTINEL
             problem = disagreement(module, op, drawn, [None, 1, 3][number % 3], target)
+            if problem is None and drawn is call and number % 3 == 2:
+                problem = disagreement_in_place(module, op, call, seen)
             if problem is not None:
                 return f"{op.op}: {problem}\n{drawn}"
     return None

@@ -25,6 +25,7 @@ from .inlining import inlined
 from .joining import merged
 from .lanes import lane_letters
 from .lone_sums import summed_first
+from .needed import needed
 from .pairing import paired
 from .program import Array, Part, Program
 from .respelling import assigned, respelled
@@ -135,7 +136,8 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 @memoised
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
-    found = accumulating(assigned(summed_first(separated(op)), plain), [tensor.name for tensor in op.outputs])
+    outputs = [tensor.name for tensor in op.outputs]
+    found = accumulating(assigned(summed_first(needed(separated(op), outputs)), plain), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
