@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from opwright.load import load_texts
+from opwright.oracle import sample_steps
 from opwright.oracle.step_sample import samples
+from support.generated import rng
 
 SCALED = """op: Scaled
 revision: 1
@@ -31,3 +35,30 @@ def test_a_list_of_axes_places_a_run_only_where_the_first_input_has_it_among_the
     assert len(drawn) == 20
     assert all(sample.call.accepted for sample in drawn)
     assert any(sample.arrays[0].ndim > sample.arrays[1].ndim > 0 for sample in drawn)
+
+
+# A list of axes beside an input that broadcasts, and so may have fewer of them.
+SHORTER = """op: Shorter
+revision: 1
+summary: Cells beside those of an input with perhaps fewer axes.
+dims: {kept: {symbol: K, run: true}, reduced: {symbol: R, run: true}}
+attributes:
+  - {name: axes, type: "s64[]", default: "[-1]", locates: reduced}
+inputs:
+  - {name: src, dims: {K: K, R: R}}
+  - {name: offset, dims: {K: K, R: R}, broadcast: [K]}
+outputs:
+  - {name: dst, dims: {K: K, R: R}}
+dtypes:
+  - {src: f32, offset: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {k: K, r: R}
+  steps:
+    - dst[k, r] = max(src[k, r], offset[k, r])
+"""
+
+
+def test_calls_are_drawn_whose_lists_of_axes_stand_beside_arrays_that_lack_some() -> None:
+    (op,) = load_texts({"shorter.yaml": SHORTER}).ops
+    drawn = [sample_steps.arguments(op, setting) for setting in islice(sample_steps.samples(op, rng("shorter")), 300)]
+    assert any(len(call.tensors["offset"][1]) < len(call.tensors["src"][1]) for call in drawn)

@@ -201,6 +201,8 @@ class _Call:
                 spots = sorted((turn + place) % max(count, 1) for place in range(own))
                 self.places[name] = tuple(spot - (count if turn % 2 else 0) for spot in spots)
             here = {spot % max(count, 1) for spot in self.places[name]}
+            if len(here) != own or len(self.places[name]) > count:  # a broadcast array lacks axes
+                continue
             inner, outer = iter(extents[axis]), iter([extent for other, extent in owners if other != axis])
             return tuple(next(inner) if spot in here else next(outer) for spot in range(count))
         return tuple(extent for _, extent in owners)
