@@ -251,7 +251,7 @@ def test_a_broken_rule_of_a_real_file_is_named_with_its_place(rule: str, name: s
             "'stride' in _common.yaml (did you mean 'strides'?)"),
         ("convolution.yaml", "op: Convolution", "Op: Convolution", "convolution.yaml:1:1: unknown-key: unknown key 'Op' "
             "(did you mean 'op'?)"),
-        ("_common.yaml", "    symbol: S\n", "    symbol: S\n    symbol: S\n", "_common.yaml:14:5: duplicate-key: 'symbol'appears twice"),
+        ("_common.yaml", "    symbol: S\n", "    symbol: S\n    symbol: S\n", "_common.yaml:14:5: duplicate-key: 'symbol' appears twice; write it once"),
         ("convolution.yaml", "O: floor((I + PB", "O: floor((I + PBB", "convolution.yaml:53:17: unknown-symbol: unknown symbol 'PBB' "
             "(did you mean 'PB'?)"),
         ("convolution.yaml", '"max(S * (ceil(I / S)', '"max(S * (ceil(J / S)', "convolution.yaml:48:29: unknown-symbol: unknown symbol 'J'"),

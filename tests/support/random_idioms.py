@@ -302,18 +302,18 @@ class Idioms(IdiomSpec):
         text = form.replace("{a}", self.cell(v))
         self.made(Array(name, letters, most + 3 if most else most), f"{name}[{', '.join(letters)}] = {text}")
 
-    def gate(self) -> None:
+    def admitted(self) -> None:
         """An input that a truth value lets in, and that may be left out."""
         v = self.array()
-        if any("gate" in text for text in self.optional):
+        if any("guest" in text for text in self.optional):
             return
         letters = self.some(v.letters) or v.letters[:1]
-        self.attributes.append(f'{{name: gated, type: bool, default: "{self.one(("true", "false"))}"}}')
+        self.attributes.append(f'{{name: admits, type: bool, default: "{self.one(("true", "false"))}"}}')
         absent = self.one(("", ", absent: 1", ", absent: 2"))
-        self.extra("gate", letters, f", optional: true, when: gated{absent}")
+        self.extra("guest", letters, f", optional: true, when: admits{absent}")
         name = self.name()
         text = self.one(("{a} * {g}", "{a} + {g}", "max({a}, {g})")).replace("{a}", self.cell(v))
-        text = text.replace("{g}", f"gate[{', '.join(letters)}]")
+        text = text.replace("{g}", f"guest[{', '.join(letters)}]")
         self.made(Array(name, v.letters, self.most(v, by=4)), f"{name}[{', '.join(v.letters)}] = {text}")
 
     def draw(self) -> str:
@@ -321,7 +321,7 @@ class Idioms(IdiomSpec):
         kinds: tuple[Callable[[], None], ...] = (
             self.arithmetic, self.arithmetic, self.reduction, self.reduction, self.scan, self.groups, self.groups,
             self.window, self.window, self.product, self.product, self.normalised, self.gated, self.place, self.conversion,
-            self.turned, self.word, self.stretched, self.bits, self.stretch, self.gate,
+            self.turned, self.word, self.stretched, self.bits, self.stretch, self.admitted,
         )  # fmt: skip
         for _ in range(int(self.rng.integers(1, 6))):
             kinds[int(self.rng.integers(len(kinds)))]()

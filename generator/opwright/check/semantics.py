@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..derive.access import substitute
 from ..derive.exactness import quotients
@@ -63,12 +63,16 @@ def _fits_f32(value: float) -> bool:
     return math.isinf(value) or value == 0 or F32_MIN <= abs(value) <= F32_MAX
 
 
+def _indices(names: Sequence[str]) -> str:
+    return f"{len(names)} {'index' if len(names) == 1 else 'indices'} ({', '.join(names)})"
+
+
 def _element(op: Op, read: Read, scope: Mapping[str, Kind], at: Mark) -> Iterator[Problem]:
     """An element of a tensor has the right number of indices, each of the kind of its axis."""
     tensor, at = op.tensor(read.tensor), at.moved(read.column)
     names = tensor.view or tuple(tensor.dims)
     if len(read.indices) != len(names):
-        message = f"'{read.tensor}' takes {len(names)} indices ({', '.join(names)}), not {len(read.indices)}"
+        message = f"'{read.tensor}' takes {_indices(names)}, not {len(read.indices)}"
         yield Problem(at, "semantics-indices", message)
         return
     problems: list[Problem] = []

@@ -132,7 +132,8 @@ def _cell(op: Op, read: Read, letters: Mapping[str, str], scope: Mapping[str, Ki
     at = at.moved(read.column)
     if len(read.indices) != len(array.axes):
         names = ", ".join(axis.name for axis in array.axes)
-        yield Problem(at, "semantics-indices", f"'{read.tensor}' takes {len(array.axes)} indices ({names})")
+        wanted = f"{len(array.axes)} {'index' if len(array.axes) == 1 else 'indices'} ({names})"
+        yield Problem(at, "semantics-indices", f"'{read.tensor}' takes {wanted}, not {len(read.indices)}")
         return
     for axis, index in zip(array.axes, read.indices, strict=True):
         yield from _index(op, read, axis.name, axis.kind, axis.extent, index, letters, scope, at)

@@ -263,7 +263,7 @@ class _Parser:
         minimum, maximum = ALL_FUNCTIONS[name]
         if not minimum <= len(arguments) <= maximum:
             count = minimum if minimum == maximum else f"{minimum} to {maximum}"
-            raise self.error(column, f"'{name}' takes {count} arguments")
+            raise self.error(column, f"'{name}' takes {count} argument{'s' * (count != 1)}, not {len(arguments)}")
         quotient = isinstance(arguments[0], Binary) and arguments[0].op == "/"
         if name in ("floor", "ceil") and not quotient and not any(map(_is_real, walk(arguments[0]))):
             raise self.error(column, f"'{name}' takes a quotient, as in {name}(a / b)")

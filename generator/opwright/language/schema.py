@@ -277,7 +277,7 @@ class MapOf:
         for key_node, child in entries(node, file, problems):
             key = self.key.decode(key_node, file, problems)
             if key in result:
-                problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r}appears twice")
+                problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r} appears twice; write it once")
             result[key] = self.item.decode(child, file, problems)
         return result
 
@@ -347,7 +347,7 @@ class Struct:
             name = _scalar(key_node, file, problems, "a key") or ""
             mark = mark_of(key_node, file)
             if name in seen:
-                problems.note(mark, "duplicate-key", f"{name[:70]!r}appears twice")
+                problems.note(mark, "duplicate-key", f"{name[:70]!r} appears twice; write it once")
             elif name not in keys:
                 problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
             else:
