@@ -157,3 +157,15 @@ def test_lanes_do_not_go_along_a_letter_that_only_begins_or_copies_cells(isa: st
     cells = src.reshape(2, 32, 14, 2, 14, 2)
     wanted = np.where(cells == cells.max((3, 5), keepdims=True), diff[:, :, :, None, :, None], 0)
     assert (found == wanted.reshape(src.shape)).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 5000), (1, 1, 17, 40), (3, 7, 1, 4097), (2, 1, 1, 3)])
+def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(sum(shape))
+    src = generator.standard_normal(shape, np.float32)
+    gamma, beta, mean, variance = (generator.uniform(0.5, 2, shape[-1]).astype(np.float32) for _ in range(4))
+    expected = (src - mean) * (gamma / np.sqrt(variance + np.float32(1e-5))) + beta
+    given = (src, gamma, beta, mean, variance)
+    for threads in (1, 2, 3, 5, 8):
+        found = kernels.batch_norm_inference(*given, epsilon=1e-5, data_format="NXC", threads=threads)
+        assert np.allclose(found, expected, rtol=1e-5, atol=1e-5), threads

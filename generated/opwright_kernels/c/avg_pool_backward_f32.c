@@ -46,53 +46,52 @@ static void avg_pool_backward_f32_0_o(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    const int64_t total_ = O_d_ * O_h_ * blocks_;
+    const int64_t total_ = O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_h_ = rest_1_ % O_h_;
-        int64_t o_d_ = rest_1_ / O_h_;
-        int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-        int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+        int64_t from_ = first_task_ % O_h_;
+        const int64_t rest_1_ = first_task_ / O_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        int64_t o_d_ = opwright_floor_by(rest_1_, blocks_);
         int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
         int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-            if (exclude_pad_word_ == 1) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
-                }
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
-                            const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
-                            for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
-                                float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    cells_row_[i_] += 1.0f;
+            for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
+                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                if (exclude_pad_word_ == 1) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                        cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
+                    }
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
+                                const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
+                                for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
+                                    float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        cells_row_[i_] += 1.0f;
+                                    }
                                 }
                             }
                         }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_h_ += 1;
-                if (o_h_ == O_h_) {
-                    o_h_ = 0;
-                    o_d_ += 1;
-                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
-                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
-                }
-                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                o_d_ += 1;
+                k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
             }
         }
     }

@@ -46,53 +46,52 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    const int64_t total_ = O_d_ * O_h_ * blocks_;
+    const int64_t total_ = O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_h_ = rest_1_ % O_h_;
-        int64_t o_d_ = rest_1_ / O_h_;
-        int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-        int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+        int64_t from_ = first_task_ % O_h_;
+        const int64_t rest_1_ = first_task_ / O_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        int64_t o_d_ = opwright_floor_by(rest_1_, blocks_);
         int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
         int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-            if (exclude_pad_word_ == 1) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
-                }
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                            const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
-                            const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
-                            for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
-                                const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
-                                float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    cells_row_[i_] += 1.0f;
+            for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
+                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                if (exclude_pad_word_ == 1) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                        cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
+                    }
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                                const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
+                                const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
+                                for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
+                                    const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
+                                    float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        cells_row_[i_] += 1.0f;
+                                    }
                                 }
                             }
                         }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_h_ += 1;
-                if (o_h_ == O_h_) {
-                    o_h_ = 0;
-                    o_d_ += 1;
-                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
-                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
-                }
-                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                o_d_ += 1;
+                k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
             }
         }
     }
@@ -137,370 +136,369 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
+    const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_w_ = rest_1_ % O_w_;
-        const int64_t rest_2_ = rest_1_ / O_w_;
+        int64_t from_ = first_task_ % O_w_;
+        const int64_t rest_1_ = first_task_ / O_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t o_h_ = rest_2_ % O_h_;
         const int64_t rest_3_ = rest_2_ / O_h_;
         int64_t o_d_ = rest_3_ % O_d_;
         int64_t n = rest_3_ / O_d_;
-        int64_t k_w_end_0_ = opwright_max(0, PB_w_ - o_w_ * S_w_);
-        int64_t k_w_end_1_ = opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1);
         int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
         int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
         int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
         int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_w_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                const int64_t n_ = 256;
-                float *restrict total_row_ = total + (c - begin_);
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                            }
-                            terms_ += 1;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                if (begun_) {
+            for (int64_t o_w_ = from_; o_w_ < to_; ++o_w_) {
+                const int64_t k_w_end_0_ = opwright_max(0, PB_w_ - o_w_ * S_w_);
+                const int64_t k_w_end_1_ = opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1);
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                    const int64_t n_ = 256;
+                    float *restrict total_row_ = total + (c - begin_);
+                    float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += total_row_[i_];
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t begun_ = 0;
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
+                                terms_ += 1;
+                                if (terms_ == 128) {
+                                    if (!begun_) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            total_row_[i_] = 0.0f;
+                                        }
+                                    }
+                                    begun_ = 1;
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    if (begun_) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += total_row_[i_];
+                        }
+                    }
+                    if (exclude_pad_word_ == 1) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
+                    if (exclude_pad_word_ == 0) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
-                if (exclude_pad_word_ == 1) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict total_row_ = total + (c - begin_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t begun_ = 0;
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
+                                terms_ += 1;
+                                if (terms_ == 128) {
+                                    if (!begun_) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            total_row_[i_] = 0.0f;
+                                        }
+                                    }
+                                    begun_ = 1;
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    if (begun_) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += total_row_[i_];
+                        }
                     }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    if (exclude_pad_word_ == 1) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
+                    if (exclude_pad_word_ == 0) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
                 }
-                if (exclude_pad_word_ == 0) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+                    c = opwright_min(c, end_ - 32);
+                    const int64_t n_ = 32;
+                    float *restrict total_row_ = total + (c - begin_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t begun_ = 0;
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
+                                terms_ += 1;
+                                if (terms_ == 128) {
+                                    if (!begun_) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            total_row_[i_] = 0.0f;
+                                        }
+                                    }
+                                    begun_ = 1;
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    if (begun_) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += total_row_[i_];
+                        }
                     }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    if (exclude_pad_word_ == 1) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
+                    if (exclude_pad_word_ == 0) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
+                    const int64_t n_ = end_ - c;
+                    float *restrict total_row_ = total + (c - begin_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t begun_ = 0;
+                    for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                        for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
+                                terms_ += 1;
+                                if (terms_ == 128) {
+                                    if (!begun_) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            total_row_[i_] = 0.0f;
+                                        }
+                                    }
+                                    begun_ = 1;
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    if (begun_) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += total_row_[i_];
+                        }
+                    }
+                    if (exclude_pad_word_ == 1) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
+                    if (exclude_pad_word_ == 0) {
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    }
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                const int64_t n_ = 64;
-                float *restrict total_row_ = total + (c - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                            }
-                            terms_ += 1;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += total_row_[i_];
-                    }
-                }
-                if (exclude_pad_word_ == 1) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-                if (exclude_pad_word_ == 0) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
-                c = opwright_min(c, end_ - 32);
-                const int64_t n_ = 32;
-                float *restrict total_row_ = total + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                            }
-                            terms_ += 1;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += total_row_[i_];
-                    }
-                }
-                if (exclude_pad_word_ == 1) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-                if (exclude_pad_word_ == 0) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
-                const int64_t n_ = end_ - c;
-                float *restrict total_row_ = total + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                        for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += opwright_from_bf16(src_row_[i_]);
-                            }
-                            terms_ += 1;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += total_row_[i_];
-                    }
-                }
-                if (exclude_pad_word_ == 1) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-                if (exclude_pad_word_ == 0) {
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
-                }
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_w_ += 1;
-                if (o_w_ == O_w_) {
-                    o_w_ = 0;
-                    o_h_ += 1;
-                    if (o_h_ == O_h_) {
-                        o_h_ = 0;
-                        o_d_ += 1;
-                        if (o_d_ == O_d_) {
-                            o_d_ = 0;
-                            n += 1;
-                        }
-                        k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
-                        k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    if (o_d_ == O_d_) {
+                        o_d_ = 0;
+                        n += 1;
                     }
-                    k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                    k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
                 }
-                k_w_end_0_ = opwright_max(0, PB_w_ - o_w_ * S_w_);
-                k_w_end_1_ = opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1);
+                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
             }
         }
     }
@@ -545,111 +543,110 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
-    const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
+    const int64_t total_ = N * C * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t from_ = first_task_ % O_h_;
+        const int64_t rest_1_ = first_task_ / O_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t o_d_ = rest_2_ % O_d_;
         const int64_t rest_3_ = rest_2_ / O_d_;
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
-        int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-        int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
         int64_t k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
         int64_t k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
-            for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                total[o_w_ - begin_] = 0.0f;
-            }
-            for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
-                for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                    for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
-                        const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
-                        const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
-                        for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
-                            const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
-                            float *restrict total_row_ = total + (o_w_ - begin_);
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += opwright_from_bf16(src_row_[i_]);
+            for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
+                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                    total[o_w_ - begin_] = 0.0f;
+                }
+                for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                    for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                        for (int64_t k_w_ = 0; k_w_ < K_w_; ++k_w_) {
+                            const int64_t quotient_0_ = opwright_ceil_by(PB_w_ - k_w_, S_w_);
+                            const int64_t quotient_1_ = opwright_floor_by(I_w_ - 1 - (k_w_ - PB_w_), S_w_);
+                            for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
+                                const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
+                                float *restrict total_row_ = total + (o_w_ - begin_);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
                             }
                         }
                     }
                 }
-            }
-            if (exclude_pad_word_ == 1) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
-                    const float *restrict total_row_ = total + (o_w_ - begin_);
-                    const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / cells_row_[i_ + j_]);
+                if (exclude_pad_word_ == 1) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
+                        const float *restrict total_row_ = total + (o_w_ - begin_);
+                        const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / cells_row_[i_ + j_]);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / cells_row_[whole_ + j_]);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / cells_row_[whole_ + j_]);
+                }
+                if (exclude_pad_word_ == 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        opwright_bf16 dst_room_[512];
+                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
+                        const float *restrict total_row_ = total + (o_w_ - begin_);
+                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_bf16 cells_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / same_0_);
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / same_0_);
+                        }
+                        opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }
-            if (exclude_pad_word_ == 0) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
-                    const float *restrict total_row_ = total + (o_w_ - begin_);
-                    const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / same_0_);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / same_0_);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
-                }
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_h_ += 1;
-                if (o_h_ == O_h_) {
-                    o_h_ = 0;
-                    o_d_ += 1;
-                    if (o_d_ == O_d_) {
-                        o_d_ = 0;
-                        c += 1;
-                        if (c == C) {
-                            c = 0;
-                            n += 1;
-                        }
+                o_d_ += 1;
+                if (o_d_ == O_d_) {
+                    o_d_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
                     }
-                    k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
-                    k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
                 }
-                k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
+                k_d_end_0_ = opwright_max(0, PB_d_ - o_d_ * S_d_);
+                k_d_end_1_ = opwright_min(K_d_, I_d_ - 1 - (o_d_ * S_d_ - PB_d_) + 1);
             }
         }
     }

@@ -116,6 +116,10 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
 static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int64_t part_)
 {
     const batch_norm_inference_f16_f32_f32_f32_f32_f16_call_ *const call_ = context_;
+    const opwright_f16 *const src = call_->src;
+    const float *const beta = call_->beta;
+    const float *const mean = call_->mean;
+    opwright_f16 *const dst = call_->dst;
     const opwright_batch_norm_inference_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
@@ -133,42 +137,45 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
+    const int64_t total_ = N * X_rows_ * blocks_ * X_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t x = rest_1_ % X_inner_;
-        const int64_t rest_2_ = rest_1_ / X_inner_;
+        int64_t from_ = first_task_ % X_inner_;
+        const int64_t rest_1_ = first_task_ / X_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t c = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - c);
-            float wide_[512];
-            opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_C, n_, src_room_);
-            float mean_room_[512];
-            const float *restrict mean_row_ = opwright_row_f32(call_->mean + c * mean_C, mean_C, n_, mean_room_);
-            const float *restrict scale_row_ = scale + c;
-            float beta_room_[512];
-            const float *restrict beta_row_ = opwright_row_f32(call_->beta + c * beta_C, beta_C, n_, beta_room_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
+            const int64_t to_ = opwright_min(X_inner_, from_ + end_task_ - task_);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            for (int64_t x = from_; x < to_; ++x) {
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                float wide_[512];
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                float mean_room_[512];
+                const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+                const float *restrict scale_row_ = scale + c;
+                float beta_room_[512];
+                const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
+                }
+                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
             }
-            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_C, n_, total_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                x += 1;
-                if (x == X_inner_) {
-                    x = 0;
-                    x_row_ += 1;
-                    if (x_row_ == X_rows_) {
-                        x_row_ = 0;
-                        n += 1;
-                    }
+                x_row_ += 1;
+                if (x_row_ == X_rows_) {
+                    x_row_ = 0;
+                    n += 1;
                 }
             }
         }

@@ -90,6 +90,9 @@ static void bias_add_bf16_0_x(void *context_, int64_t part_)
 static void bias_add_bf16_0_c(void *context_, int64_t part_)
 {
     const bias_add_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const bias = call_->bias;
+    opwright_bf16 *const dst = call_->dst;
     const opwright_bias_add_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_N = sizes_->dst_N;
@@ -105,50 +108,53 @@ static void bias_add_bf16_0_c(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * X_rows_ * X_inner_ * blocks_;
+    const int64_t total_ = N * X_rows_ * blocks_ * X_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t x = rest_1_ % X_inner_;
-        const int64_t rest_2_ = rest_1_ / X_inner_;
+        int64_t from_ = first_task_ % X_inner_;
+        const int64_t rest_1_ = first_task_ / X_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t x_row_ = rest_2_ % X_rows_;
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t c = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - c);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
-            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-            opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_C, n_, src_room_);
-            opwright_bf16 bias_room_[512];
-            const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(call_->bias + c * bias_C, bias_C, n_, bias_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) + opwright_from_bf16(bias_row_[i_ + j_]));
+            const int64_t to_ = opwright_min(X_inner_, from_ + end_task_ - task_);
+            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            for (int64_t x = from_; x < to_; ++x) {
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                opwright_bf16 bias_room_[512];
+                const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + c * bias_C, bias_C, n_, bias_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) + opwright_from_bf16(bias_row_[i_ + j_]));
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) + opwright_from_bf16(bias_row_[whole_ + j_]));
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) + opwright_from_bf16(bias_row_[whole_ + j_]));
-            }
-            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                x += 1;
-                if (x == X_inner_) {
-                    x = 0;
-                    x_row_ += 1;
-                    if (x_row_ == X_rows_) {
-                        x_row_ = 0;
-                        n += 1;
-                    }
+                x_row_ += 1;
+                if (x_row_ == X_rows_) {
+                    x_row_ = 0;
+                    n += 1;
                 }
             }
         }

@@ -94,6 +94,8 @@ static void concat_backward_bf16_0_a(void *context_, int64_t part_)
 static void concat_backward_bf16_0_c(void *context_, int64_t part_)
 {
     const concat_backward_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_concat_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
@@ -109,53 +111,58 @@ static void concat_backward_bf16_0_c(void *context_, int64_t part_)
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t a = rest_1_ % A_inner_;
-        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t from_ = first_task_ % A_inner_;
+        const int64_t rest_1_ = first_task_ / A_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t a_row_ = rest_2_ % A_rows_;
         const int64_t rest_3_ = rest_2_ / A_rows_;
         int64_t b = rest_3_ % B_inner_;
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t c = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - c);
-            opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B) + b * diff_src_B_step_ + c * diff_src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A) + a * diff_src_A_step_);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
-            opwright_bf16 diff_dst_room_[512];
-            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A) + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = diff_dst_row_[i_ + j_];
+            const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
+            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
+            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
+            for (int64_t a = from_; a < to_; ++a) {
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_bf16 diff_src_room_[512];
+                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
+                opwright_bf16 diff_dst_room_[512];
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = diff_dst_row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
+                }
+                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
-            }
-            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
                     }
                 }
             }

@@ -153,19 +153,20 @@ static void dynamic_dequantize_s4_f16_s32_f16_0_c(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     int64_t table_0_[512];
-    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t a = rest_1_ % A_inner_;
-        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t from_ = first_task_ % A_inner_;
+        const int64_t rest_1_ = first_task_ / A_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t a_row_ = rest_2_ % A_rows_;
         const int64_t rest_3_ = rest_2_ / A_rows_;
         int64_t b = rest_3_ % B_inner_;
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
             if (task_ == first_task_ || blocks_ != 1) {
@@ -181,33 +182,33 @@ static void dynamic_dequantize_s4_f16_s32_f16_0_c(void *context_, int64_t part_)
             const int64_t scales_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->scales_A);
             const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
             const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = 0.0f;
-            }
-            for (int64_t c = begin_; c < end_; ++c) {
-                if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
-                    dst_sum_[c - begin_] = ((float)opwright_from_s4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * opwright_from_f16(scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_]);
+            for (int64_t a = from_; a < to_; ++a) {
+                for (int64_t c = begin_; c < end_; ++c) {
+                    dst_sum_[c - begin_] = 0.0f;
+                }
+                for (int64_t c = begin_; c < end_; ++c) {
+                    if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
+                        dst_sum_[c - begin_] = ((float)opwright_from_s4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * opwright_from_f16(scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_]);
+                    }
+                }
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                    opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, total_);
                 }
             }
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, total_);
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
                     }
                 }
             }

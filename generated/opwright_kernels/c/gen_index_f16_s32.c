@@ -91,6 +91,7 @@ static void gen_index_f16_s32_0_a(void *context_, int64_t part_)
 static void gen_index_f16_s32_0_c(void *context_, int64_t part_)
 {
     const gen_index_f16_s32_call_ *const call_ = context_;
+    int32_t *const dst = call_->dst;
     const opwright_gen_index_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
@@ -103,52 +104,55 @@ static void gen_index_f16_s32_0_c(void *context_, int64_t part_)
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_ * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t a = rest_1_ % A_inner_;
-        const int64_t rest_2_ = rest_1_ / A_inner_;
+        int64_t from_ = first_task_ % A_inner_;
+        const int64_t rest_1_ = first_task_ / A_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t a_row_ = rest_2_ % A_rows_;
         const int64_t rest_3_ = rest_2_ / A_rows_;
         int64_t b = rest_3_ % B_inner_;
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t c = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - c);
-            int32_t dst_room_[512];
-            int32_t * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
-            int32_t *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                int32_t cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = opwright_s32_of_s64(c + (i_ + j_));
+            const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
+            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            for (int64_t a = from_; a < to_; ++a) {
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                int32_t dst_room_[512];
+                int32_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                int32_t *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    int32_t cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = opwright_s32_of_s64(c + (i_ + j_));
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_s32_of_s64(c + (whole_ + j_));
+                }
+                opwright_put_s32(dst_row_, dst_first_, dst_C, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = opwright_s32_of_s64(c + (whole_ + j_));
-            }
-            opwright_put_s32(dst_row_, dst_first_, dst_C, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
                     }
                 }
             }

@@ -47,7 +47,7 @@ static void greater_equal_s32_s32_boolean_0_x(void *context_, int64_t part_)
         uint8_t * dst_first_ = call_->dst + (dst_X_x_at_ + x * dst_X_step_);
         uint8_t *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
         const int64_t whole_ = n_ / 64 * 64;
-        const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 1, total_);
+        const int past_ = opwright_past(dst_row_, dst_X_step_, n_, total_);
         int32_t src_0_room_[512];
         const int32_t *restrict src_0_row_ = opwright_row_s32(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 64, src_0_room_);
         int32_t src_1_room_[512];

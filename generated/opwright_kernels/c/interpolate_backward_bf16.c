@@ -54,14 +54,14 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t block_ = opwright_block(2, O_d_ * O_h_ * O_w_ * W_d_ * W_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(2, block_);
-    const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * W_h_ * blocks_;
+    const int64_t total_ = O_d_ * O_h_ * O_w_ * W_d_ * blocks_ * W_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t t_h_ = rest_1_ % W_h_;
-        const int64_t rest_2_ = rest_1_ / W_h_;
+        int64_t from_ = first_task_ % W_h_;
+        const int64_t rest_1_ = first_task_ / W_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t t_d_ = rest_2_ % W_d_;
         const int64_t rest_3_ = rest_2_ / W_d_;
         int64_t o_w_ = rest_3_ % O_w_;
@@ -72,40 +72,41 @@ static void interpolate_backward_bf16_0_t(void *context_, int64_t part_)
         int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
         int64_t whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(W_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, 2);
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - t_w_);
-                    float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2)))));
-                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+            for (int64_t t_h_ = from_; t_h_ < to_; ++t_h_) {
+                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    for (int64_t t_w_ = begin_; t_w_ < end_; t_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - t_w_);
+                        float *restrict reckoned_0__row_ = reckoned_0_ + (t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2)))));
+                        const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - (t_w_ + i_)) * (Q_w_ - whole_2_) + (t_w_ + i_) * whole_2_)) / same_0_;
+                        }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                t_h_ += 1;
-                if (t_h_ == W_h_) {
-                    t_h_ = 0;
-                    t_d_ += 1;
-                    if (t_d_ == W_d_) {
-                        t_d_ = 0;
-                        o_w_ += 1;
-                        if (o_w_ == O_w_) {
-                            o_w_ = 0;
-                            o_h_ += 1;
-                            if (o_h_ == O_h_) {
-                                o_h_ = 0;
-                                o_d_ += 1;
-                                whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
-                            }
-                            whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+                t_d_ += 1;
+                if (t_d_ == W_d_) {
+                    t_d_ = 0;
+                    o_w_ += 1;
+                    if (o_w_ == O_w_) {
+                        o_w_ = 0;
+                        o_h_ += 1;
+                        if (o_h_ == O_h_) {
+                            o_h_ = 0;
+                            o_d_ += 1;
+                            whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
                         }
-                        whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
+                        whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
                     }
+                    whole_2_ = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
                 }
             }
         }

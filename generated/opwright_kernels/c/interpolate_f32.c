@@ -53,14 +53,14 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
     const int64_t block_ = opwright_block(O_w_, W_d_ * W_h_ * 2 * O_d_ * O_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     int64_t table_0_[512];
-    const int64_t total_ = W_d_ * W_h_ * 2 * O_d_ * O_h_ * blocks_;
+    const int64_t total_ = W_d_ * W_h_ * 2 * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t from_ = first_task_ % O_h_;
+        const int64_t rest_1_ = first_task_ / O_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t o_d_ = rest_2_ % O_d_;
         const int64_t rest_3_ = rest_2_ / O_d_;
         int64_t t_w_ = rest_3_ % 2;
@@ -68,8 +68,8 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
         int64_t t_h_ = rest_4_ % W_h_;
         int64_t t_d_ = rest_4_ / W_h_;
         int64_t whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
-        int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             if (task_ == first_task_ || blocks_ != 1) {
@@ -77,38 +77,38 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
                     table_0_[o_w_ - begin_] = opwright_modulo(A_w_ * o_w_ + B_w_, Q_w_);
                 }
             }
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
-                    const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - t_w_) * (Q_w_ - table_0_[o_w_ + i_ - begin_]) + t_w_ * table_0_[o_w_ + i_ - begin_])) / same_0_;
+            for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
+                const int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
+                        const float same_0_ = (float)(Q_d_ * Q_h_ * Q_w_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            reckoned_0__row_[i_] = (float)(((1 - t_d_) * (Q_d_ - whole_0_) + t_d_ * whole_0_) * ((1 - t_h_) * (Q_h_ - whole_1_) + t_h_ * whole_1_) * ((1 - t_w_) * (Q_w_ - table_0_[o_w_ + i_ - begin_]) + t_w_ * table_0_[o_w_ + i_ - begin_])) / same_0_;
+                        }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_h_ += 1;
-                if (o_h_ == O_h_) {
-                    o_h_ = 0;
-                    o_d_ += 1;
-                    if (o_d_ == O_d_) {
-                        o_d_ = 0;
-                        t_w_ += 1;
-                        if (t_w_ == 2) {
-                            t_w_ = 0;
-                            t_h_ += 1;
-                            if (t_h_ == W_h_) {
-                                t_h_ = 0;
-                                t_d_ += 1;
-                            }
+                o_d_ += 1;
+                if (o_d_ == O_d_) {
+                    o_d_ = 0;
+                    t_w_ += 1;
+                    if (t_w_ == 2) {
+                        t_w_ = 0;
+                        t_h_ += 1;
+                        if (t_h_ == W_h_) {
+                            t_h_ = 0;
+                            t_d_ += 1;
                         }
                     }
-                    whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
                 }
-                whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
+                whole_0_ = opwright_modulo(A_d_ * o_d_ + B_d_, Q_d_);
             }
         }
     }
@@ -155,14 +155,14 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * O_d_ * O_h_ * O_w_ * blocks_;
+    const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_w_ = rest_1_ % O_w_;
-        const int64_t rest_2_ = rest_1_ / O_w_;
+        int64_t from_ = first_task_ % O_w_;
+        const int64_t rest_1_ = first_task_ / O_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t o_h_ = rest_2_ % O_h_;
         const int64_t rest_3_ = rest_2_ / O_h_;
         int64_t o_d_ = rest_3_ % O_d_;
@@ -171,179 +171,178 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
         int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
         int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
         int64_t whole_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
-        int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
-        int64_t whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_w_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
-                for (int64_t c = begin_; c < end_; ++c) {
-                    blend[c - begin_] = 0.0f;
+            for (int64_t o_w_ = from_; o_w_ < to_; ++o_w_) {
+                const int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
+                const int64_t whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+                if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        blend[c - begin_] = 0.0f;
+                    }
+                    if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += same_0_ * src_row_[i_];
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
+                        }
+                        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += same_0_ * src_row_[i_];
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
+                        }
+                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += same_0_ * src_row_[i_];
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
+                        }
+                        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                            const int64_t n_ = end_ - c;
+                            float *restrict blend_row_ = blend + (c - begin_);
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                        float src_room_[512];
+                                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += same_0_ * src_row_[i_];
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
+                        }
+                    }
+                }
+                if (mode_word_ == 0) {
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = src_row_[i_ + j_];
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = src_row_[whole_ + j_];
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                    }
                 }
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                }
+                    for (int64_t c = begin_; c < end_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - c);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                        const float *restrict blend_row_ = blend + (c - begin_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = blend_row_[i_ + j_];
                             }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
                         }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                        const int64_t n_ = end_ - c;
-                        float *restrict blend_row_ = blend + (c - begin_);
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += same_0_ * src_row_[i_];
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
-                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
             }
-            if (mode_word_ == 0) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = src_row_[i_ + j_];
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-                    }
-                    opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
-                }
-            }
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
-                    const float *restrict blend_row_ = blend + (c - begin_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = blend_row_[i_ + j_];
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
-                    }
-                    opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
-                }
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_w_ += 1;
-                if (o_w_ == O_w_) {
-                    o_w_ = 0;
-                    o_h_ += 1;
-                    if (o_h_ == O_h_) {
-                        o_h_ = 0;
-                        o_d_ += 1;
-                        if (o_d_ == O_d_) {
-                            o_d_ = 0;
-                            n += 1;
-                        }
-                        whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
-                        whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
+                o_h_ += 1;
+                if (o_h_ == O_h_) {
+                    o_h_ = 0;
+                    o_d_ += 1;
+                    if (o_d_ == O_d_) {
+                        o_d_ = 0;
+                        n += 1;
                     }
-                    whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
-                    whole_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+                    whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+                    whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
                 }
-                whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
-                whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
+                whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+                whole_4_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
             }
         }
     }
@@ -392,23 +391,22 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     int64_t table_0_[1024];
     int64_t table_1_[512];
-    const int64_t total_ = N * C * O_d_ * O_h_ * blocks_;
+    const int64_t total_ = N * C * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t o_h_ = rest_1_ % O_h_;
-        const int64_t rest_2_ = rest_1_ / O_h_;
+        int64_t from_ = first_task_ % O_h_;
+        const int64_t rest_1_ = first_task_ / O_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t o_d_ = rest_2_ % O_d_;
         const int64_t rest_3_ = rest_2_ / O_d_;
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         int64_t whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
         int64_t whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
-        int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
-        int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(O_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             if (task_ == first_task_ || blocks_ != 1) {
@@ -421,103 +419,103 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                     table_1_[o_w_ - begin_] = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                 }
             }
-            if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                    blend[o_w_ - begin_] = 0.0f;
-                }
-                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - o_w_);
-                        float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
-                            for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
-                                for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
-                                    const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
-                                    float src_room_[512];
-                                    opwright_picked_f32(src + n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_, table_0_ + (t_w_ * 512 + (o_w_ - begin_)), src_X_w_, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
+            for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
+                const int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
+                const int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+                if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
+                        blend[o_w_ - begin_] = 0.0f;
+                    }
+                    if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                        for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 256) {
+                            const int64_t n_ = opwright_min(256, end_ - o_w_);
+                            float *restrict blend_row_ = blend + (o_w_ - begin_);
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                    for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                        const float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
+                                        float src_room_[512];
+                                        opwright_picked_f32(src + n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_, table_0_ + (t_w_ * 512 + (o_w_ - begin_)), src_X_w_, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += reckoned_0__row_[i_] * src_room_[i_];
+                                        }
                                     }
                                 }
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            blend_row_[i_] += tile_[i_];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                blend_row_[i_] += tile_[i_];
+                            }
                         }
                     }
                 }
-            }
-            if (mode_word_ == 0) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
-                    float src_room_[512];
-                    opwright_picked_f32(src + n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_, table_1_ + (o_w_ - begin_), src_X_w_, n_, src_room_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = src_room_[i_ + j_];
+                if (mode_word_ == 0) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
+                        float src_room_[512];
+                        opwright_picked_f32(src + n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_, table_1_ + (o_w_ - begin_), src_X_w_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = src_room_[i_ + j_];
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = src_room_[whole_ + j_];
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = src_room_[whole_ + j_];
+                }
+                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
+                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
+                        const float *restrict blend_row_ = blend + (o_w_ - begin_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = blend_row_[i_ + j_];
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                     }
-                    opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }
-            if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                    float dst_room_[512];
-                    float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                    float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
-                    const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = blend_row_[i_ + j_];
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
-                    }
-                    opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
-                }
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                o_h_ += 1;
-                if (o_h_ == O_h_) {
-                    o_h_ = 0;
-                    o_d_ += 1;
-                    if (o_d_ == O_d_) {
-                        o_d_ = 0;
-                        c += 1;
-                        if (c == C) {
-                            c = 0;
-                            n += 1;
-                        }
+                o_d_ += 1;
+                if (o_d_ == O_d_) {
+                    o_d_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
                     }
-                    whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
-                    whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
                 }
-                whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
-                whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
+                whole_0_ = opwright_floor_div(A_d_ * o_d_ + B_d_, Q_d_);
+                whole_2_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_d_ * o_d_ + B_d_) + Q_d_, 2 * Q_d_), 0), I_d_ - 1);
             }
         }
     }

@@ -243,14 +243,14 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t m = rest_1_ % M;
-        const int64_t rest_2_ = rest_1_ / M;
+        int64_t from_ = first_task_ % M;
+        const int64_t rest_1_ = first_task_ / M;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
         const int64_t rest_3_ = rest_2_ / B_p2__inner_;
         int64_t b_p2__row_ = rest_3_ % B_p2__rows_;
@@ -258,208 +258,209 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, K);
             const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
             const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
             const int64_t weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->weights_B_p0_);
             const int64_t weights_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->weights_B_p2_);
-            for (int64_t k = begin_; k < end_; ++k) {
-                diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
-            }
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
-                const int64_t n_ = 256;
-                float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+            for (int64_t m = from_; m < to_; ++m) {
+                for (int64_t k = begin_; k < end_; ++k) {
+                    diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
                 }
-                int64_t terms_ = 0;
-                for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                    const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
-                    for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
-                                    for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
-                                        const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
-                                        opwright_bf16 weights_room_[512];
-                                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
+                for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+                    const int64_t n_ = 256;
+                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                    float tile_[256];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
+                        const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                        const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                        for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
+                                        for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
+                                            const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                            opwright_bf16 weights_room_[512];
+                                            const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += tile_[i_];
+                                                tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                             }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                            terms_ += 1;
+                                            if (terms_ == 128) {
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    diff_src_sum__row_[i_] += tile_[i_];
+                                                }
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] = 0.0f;
+                                                }
+                                                terms_ = 0;
                                             }
-                                            terms_ = 0;
                                         }
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                    const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
-                    for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
-                                    for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
-                                        const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
-                                        opwright_bf16 weights_room_[512];
-                                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
+                for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
+                        const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                        const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                        for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
+                                        for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
+                                            const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                            opwright_bf16 weights_room_[512];
+                                            const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += tile_[i_];
+                                                tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                             }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                            terms_ += 1;
+                                            if (terms_ == 128) {
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    diff_src_sum__row_[i_] += tile_[i_];
+                                                }
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] = 0.0f;
+                                                }
+                                                terms_ = 0;
                                             }
-                                            terms_ = 0;
                                         }
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                    const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
-                    for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
-                                    for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
-                                        const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
-                                        opwright_bf16 weights_room_[512];
-                                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
+                for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
+                        const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                        const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                        for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
+                                        for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
+                                            const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                            opwright_bf16 weights_room_[512];
+                                            const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += tile_[i_];
+                                                tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                             }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                            terms_ += 1;
+                                            if (terms_ == 128) {
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    diff_src_sum__row_[i_] += tile_[i_];
+                                                }
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] = 0.0f;
+                                                }
+                                                terms_ = 0;
                                             }
-                                            terms_ = 0;
                                         }
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
-                const int64_t n_ = end_ - k;
-                float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                    const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
-                    for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
-                                    for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
-                                        const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
-                                        opwright_bf16 weights_room_[512];
-                                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                                        }
-                                        terms_ += 1;
-                                        if (terms_ == 128) {
+                for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
+                    const int64_t n_ = end_ - k;
+                    float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
+                        const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                        const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                        for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
+                                        for (int64_t n_p1_ = 0; n_p1_ < N_p1_; ++n_p1_) {
+                                            const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                            opwright_bf16 weights_room_[512];
+                                            const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                diff_src_sum__row_[i_] += tile_[i_];
+                                                tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                             }
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                            terms_ += 1;
+                                            if (terms_ == 128) {
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    diff_src_sum__row_[i_] += tile_[i_];
+                                                }
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] = 0.0f;
+                                                }
+                                                terms_ = 0;
                                             }
-                                            terms_ = 0;
                                         }
                                     }
                                 }
                             }
                         }
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_sum__row_[i_] += tile_[i_];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_src_sum__row_[i_] += tile_[i_];
+                    }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                m += 1;
-                if (m == M) {
-                    m = 0;
-                    b_p2_ += 1;
-                    if (b_p2_ == B_p2__inner_) {
-                        b_p2_ = 0;
-                        b_p2__row_ += 1;
-                        if (b_p2__row_ == B_p2__rows_) {
-                            b_p2__row_ = 0;
-                            b_p0_ += 1;
-                            if (b_p0_ == B_p0__inner_) {
-                                b_p0_ = 0;
-                                b_p0__row_ += 1;
-                            }
+                b_p2_ += 1;
+                if (b_p2_ == B_p2__inner_) {
+                    b_p2_ = 0;
+                    b_p2__row_ += 1;
+                    if (b_p2__row_ == B_p2__rows_) {
+                        b_p2__row_ = 0;
+                        b_p0_ += 1;
+                        if (b_p0_ == B_p0__inner_) {
+                            b_p0_ = 0;
+                            b_p0__row_ += 1;
                         }
                     }
                 }
@@ -559,6 +560,7 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
 static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -575,14 +577,14 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t m = rest_1_ % M;
-        const int64_t rest_2_ = rest_1_ / M;
+        int64_t from_ = first_task_ % M;
+        const int64_t rest_1_ = first_task_ / M;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
         const int64_t rest_3_ = rest_2_ / B_p2__inner_;
         int64_t b_p2__row_ = rest_3_ % B_p2__rows_;
@@ -590,42 +592,45 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t k = at_ * block_;
-            const int64_t n_ = opwright_min(block_, K - k);
-            opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_) + b_p0_ * diff_src_B_p0__step_ + opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_) + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_K, n_ * 2, total_);
-            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
+            const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
+            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
+            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+            for (int64_t m = from_; m < to_; ++m) {
+                const int64_t k = at_ * block_;
+                const int64_t n_ = opwright_min(block_, K - k);
+                opwright_bf16 diff_src_room_[512];
+                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+                opwright_bf16 *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_src_row_, diff_src_K, n_ * 2, total_);
+                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                m += 1;
-                if (m == M) {
-                    m = 0;
-                    b_p2_ += 1;
-                    if (b_p2_ == B_p2__inner_) {
-                        b_p2_ = 0;
-                        b_p2__row_ += 1;
-                        if (b_p2__row_ == B_p2__rows_) {
-                            b_p2__row_ = 0;
-                            b_p0_ += 1;
-                            if (b_p0_ == B_p0__inner_) {
-                                b_p0_ = 0;
-                                b_p0__row_ += 1;
-                            }
+                b_p2_ += 1;
+                if (b_p2_ == B_p2__inner_) {
+                    b_p2_ = 0;
+                    b_p2__row_ += 1;
+                    if (b_p2__row_ == B_p2__rows_) {
+                        b_p2__row_ = 0;
+                        b_p0_ += 1;
+                        if (b_p0_ == B_p0__inner_) {
+                            b_p0_ = 0;
+                            b_p0__row_ += 1;
                         }
                     }
                 }
@@ -637,6 +642,7 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
 static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -653,14 +659,14 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * K;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t k = rest_1_ % K;
-        const int64_t rest_2_ = rest_1_ / K;
+        int64_t from_ = first_task_ % K;
+        const int64_t rest_1_ = first_task_ / K;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b_p2_ = rest_2_ % B_p2__inner_;
         const int64_t rest_3_ = rest_2_ / B_p2__inner_;
         int64_t b_p2__row_ = rest_3_ % B_p2__rows_;
@@ -668,43 +674,46 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t m = at_ * block_;
-            const int64_t n_ = opwright_min(block_, M - m);
-            opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_) + b_p0_ * diff_src_B_p0__step_ + opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_) + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
-            opwright_bf16 *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_M, n_ * 2, total_);
-            float diff_src_sum__room_[512];
-            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
+            const int64_t to_ = opwright_min(K, from_ + end_task_ - task_);
+            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
+            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+            for (int64_t k = from_; k < to_; ++k) {
+                const int64_t m = at_ * block_;
+                const int64_t n_ = opwright_min(block_, M - m);
+                opwright_bf16 diff_src_room_[512];
+                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
+                opwright_bf16 *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_src_row_, diff_src_M, n_ * 2, total_);
+                float diff_src_sum__room_[512];
+                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                k += 1;
-                if (k == K) {
-                    k = 0;
-                    b_p2_ += 1;
-                    if (b_p2_ == B_p2__inner_) {
-                        b_p2_ = 0;
-                        b_p2__row_ += 1;
-                        if (b_p2__row_ == B_p2__rows_) {
-                            b_p2__row_ = 0;
-                            b_p0_ += 1;
-                            if (b_p0_ == B_p0__inner_) {
-                                b_p0_ = 0;
-                                b_p0__row_ += 1;
-                            }
+                b_p2_ += 1;
+                if (b_p2_ == B_p2__inner_) {
+                    b_p2_ = 0;
+                    b_p2__row_ += 1;
+                    if (b_p2__row_ == B_p2__rows_) {
+                        b_p2__row_ = 0;
+                        b_p0_ += 1;
+                        if (b_p0_ == B_p0__inner_) {
+                            b_p0_ = 0;
+                            b_p0__row_ += 1;
                         }
                     }
                 }
@@ -749,14 +758,14 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_dst_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_ * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * blocks_ * N_p0_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t n_p0_ = rest_1_ % N_p0_;
-        const int64_t rest_2_ = rest_1_ / N_p0_;
+        int64_t from_ = first_task_ % N_p0_;
+        const int64_t rest_1_ = first_task_ / N_p0_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t k = rest_2_ % K;
         const int64_t rest_3_ = rest_2_ / K;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
@@ -766,203 +775,204 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(N_p0_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N_p1_);
             const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
             const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
             const int64_t src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_);
             const int64_t src_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_);
-            for (int64_t n_p1_ = begin_; n_p1_ < end_; ++n_p1_) {
-                diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
-            }
-            for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 256 * 256; n_p1_ += 256) {
-                const int64_t n_ = 256;
-                float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+            for (int64_t n_p0_ = from_; n_p0_ < to_; ++n_p0_) {
+                for (int64_t n_p1_ = begin_; n_p1_ < end_; ++n_p1_) {
+                    diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
                 }
-                int64_t terms_ = 0;
-                for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
-                    for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t m = 0; m < M; ++m) {
-                                    opwright_bf16 diff_dst_room_[512];
-                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
-                                    const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 256 * 256; n_p1_ += 256) {
+                    const int64_t n_ = 256;
+                    float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                    float tile_[256];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                        const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                        const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                        for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t m = 0; m < M; ++m) {
+                                        opwright_bf16 diff_dst_room_[512];
+                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
+                                        const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_weights_sum__row_[i_] += tile_[i_];
+                                            tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_weights_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_weights_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n_p1_ = begin_ + (end_ - begin_) / 256 * 256; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
-                    for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t m = 0; m < M; ++m) {
-                                    opwright_bf16 diff_dst_room_[512];
-                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
-                                    const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                for (int64_t n_p1_ = begin_ + (end_ - begin_) / 256 * 256; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                        const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                        const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                        for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t m = 0; m < M; ++m) {
+                                        opwright_bf16 diff_dst_room_[512];
+                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
+                                        const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_weights_sum__row_[i_] += tile_[i_];
+                                            tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_weights_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_weights_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n_p1_ = begin_ + (end_ - begin_) / 64 * 64; n_p1_ < begin_ + (end_ - begin_) / 32 * 32; n_p1_ += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
-                    for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t m = 0; m < M; ++m) {
-                                    opwright_bf16 diff_dst_room_[512];
-                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
-                                    const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                for (int64_t n_p1_ = begin_ + (end_ - begin_) / 64 * 64; n_p1_ < begin_ + (end_ - begin_) / 32 * 32; n_p1_ += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                        const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                        const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                        for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t m = 0; m < M; ++m) {
+                                        opwright_bf16 diff_dst_room_[512];
+                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
+                                        const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_weights_sum__row_[i_] += tile_[i_];
+                                            tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_weights_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
                         }
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_weights_sum__row_[i_] += tile_[i_];
+                    }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n_p1_ = begin_ + (end_ - begin_) / 32 * 32; n_p1_ < end_; n_p1_ += 32) {
-                const int64_t n_ = end_ - n_p1_;
-                float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
-                    for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
-                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
-                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                                for (int64_t m = 0; m < M; ++m) {
-                                    opwright_bf16 diff_dst_room_[512];
-                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
-                                    const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
-                                    }
-                                    terms_ += 1;
-                                    if (terms_ == 128) {
+                for (int64_t n_p1_ = begin_ + (end_ - begin_) / 32 * 32; n_p1_ < end_; n_p1_ += 32) {
+                    const int64_t n_ = end_ - n_p1_;
+                    float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                        const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                        const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                        for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                            for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                    for (int64_t m = 0; m < M; ++m) {
+                                        opwright_bf16 diff_dst_room_[512];
+                                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
+                                        const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_weights_sum__row_[i_] += tile_[i_];
+                                            tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
                                         }
-                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                        terms_ += 1;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_weights_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
                                         }
-                                        terms_ = 0;
                                     }
                                 }
                             }
                         }
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_weights_sum__row_[i_] += tile_[i_];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_weights_sum__row_[i_] += tile_[i_];
+                    }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                n_p0_ += 1;
-                if (n_p0_ == N_p0_) {
-                    n_p0_ = 0;
-                    k += 1;
-                    if (k == K) {
-                        k = 0;
-                        b_p1_ += 1;
-                        if (b_p1_ == B_p1__inner_) {
-                            b_p1_ = 0;
-                            b_p1__row_ += 1;
-                            if (b_p1__row_ == B_p1__rows_) {
-                                b_p1__row_ = 0;
-                                b_p0_ += 1;
-                                if (b_p0_ == B_p0__inner_) {
-                                    b_p0_ = 0;
-                                    b_p0__row_ += 1;
-                                }
+                k += 1;
+                if (k == K) {
+                    k = 0;
+                    b_p1_ += 1;
+                    if (b_p1_ == B_p1__inner_) {
+                        b_p1_ = 0;
+                        b_p1__row_ += 1;
+                        if (b_p1__row_ == B_p1__rows_) {
+                            b_p1__row_ = 0;
+                            b_p0_ += 1;
+                            if (b_p0_ == B_p0__inner_) {
+                                b_p0_ = 0;
+                                b_p0__row_ += 1;
                             }
                         }
                     }
@@ -1008,14 +1018,14 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * blocks_ * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t n_p1_ = rest_1_ % N_p1_;
-        const int64_t rest_2_ = rest_1_ / N_p1_;
+        int64_t from_ = first_task_ % N_p1_;
+        const int64_t rest_1_ = first_task_ / N_p1_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t n_p0_ = rest_2_ % N_p0_;
         const int64_t rest_3_ = rest_2_ / N_p0_;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
@@ -1025,61 +1035,62 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(N_p1_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, K);
             const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
             const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
             const int64_t src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_);
             const int64_t src_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_);
-            for (int64_t k = begin_; k < end_; ++k) {
-                diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
-            }
-            for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
-                for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
-                    for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                        const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                        const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
-                        for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
-                            for (int64_t m = 0; m < M; ++m) {
-                                const int64_t k = at_ * block_;
-                                const int64_t n_ = opwright_min(block_, K - k);
-                                float diff_weights_sum__room_[512];
-                                float * diff_weights_sum__first_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                                float *restrict diff_weights_sum__row_ = opwright_kept_f32(diff_weights_sum__first_, N_p0_ * N_p1_, n_, diff_weights_sum__room_);
-                                const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
-                                opwright_bf16 src_room_[512];
-                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K), src_K, n_, src_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_weights_sum__row_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+            for (int64_t n_p1_ = from_; n_p1_ < to_; ++n_p1_) {
+                for (int64_t k = begin_; k < end_; ++k) {
+                    diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
+                }
+                for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                    for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                        for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                            for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                for (int64_t m = 0; m < M; ++m) {
+                                    const int64_t k = at_ * block_;
+                                    const int64_t n_ = opwright_min(block_, K - k);
+                                    float diff_weights_sum__room_[512];
+                                    float * diff_weights_sum__first_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                                    float *restrict diff_weights_sum__row_ = opwright_kept_f32(diff_weights_sum__first_, N_p0_ * N_p1_, n_, diff_weights_sum__room_);
+                                    const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_weights_sum__row_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                    opwright_put_f32(diff_weights_sum__row_, diff_weights_sum__first_, N_p0_ * N_p1_, n_);
                                 }
-                                opwright_put_f32(diff_weights_sum__row_, diff_weights_sum__first_, N_p0_ * N_p1_, n_);
                             }
                         }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                n_p1_ += 1;
-                if (n_p1_ == N_p1_) {
-                    n_p1_ = 0;
-                    n_p0_ += 1;
-                    if (n_p0_ == N_p0_) {
-                        n_p0_ = 0;
-                        b_p1_ += 1;
-                        if (b_p1_ == B_p1__inner_) {
-                            b_p1_ = 0;
-                            b_p1__row_ += 1;
-                            if (b_p1__row_ == B_p1__rows_) {
-                                b_p1__row_ = 0;
-                                b_p0_ += 1;
-                                if (b_p0_ == B_p0__inner_) {
-                                    b_p0_ = 0;
-                                    b_p0__row_ += 1;
-                                }
+                n_p0_ += 1;
+                if (n_p0_ == N_p0_) {
+                    n_p0_ = 0;
+                    b_p1_ += 1;
+                    if (b_p1_ == B_p1__inner_) {
+                        b_p1_ = 0;
+                        b_p1__row_ += 1;
+                        if (b_p1__row_ == B_p1__rows_) {
+                            b_p1__row_ = 0;
+                            b_p0_ += 1;
+                            if (b_p0_ == B_p0__inner_) {
+                                b_p0_ = 0;
+                                b_p0__row_ += 1;
                             }
                         }
                     }
@@ -1307,6 +1318,7 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
 static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
@@ -1325,14 +1337,14 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_weights_N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_ * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * blocks_ * N_p0_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t n_p0_ = rest_1_ % N_p0_;
-        const int64_t rest_2_ = rest_1_ / N_p0_;
+        int64_t from_ = first_task_ % N_p0_;
+        const int64_t rest_1_ = first_task_ / N_p0_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t k = rest_2_ % K;
         const int64_t rest_3_ = rest_2_ / K;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
@@ -1342,45 +1354,48 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t n_p1_ = at_ * block_;
-            const int64_t n_ = opwright_min(block_, N_p1_ - n_p1_);
-            opwright_bf16 diff_weights_room_[512];
-            opwright_bf16 * diff_weights_first_ = call_->diff_weights + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_) + b_p0_ * diff_weights_B_p0__step_ + opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_) + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-            opwright_bf16 *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_weights_row_, diff_weights_N_p1_, n_ * 2, total_);
-            const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
+            const int64_t to_ = opwright_min(N_p0_, from_ + end_task_ - task_);
+            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
+            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+            for (int64_t n_p0_ = from_; n_p0_ < to_; ++n_p0_) {
+                const int64_t n_p1_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, N_p1_ - n_p1_);
+                opwright_bf16 diff_weights_room_[512];
+                opwright_bf16 * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+                opwright_bf16 *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_weights_row_, diff_weights_N_p1_, n_ * 2, total_);
+                const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_weights_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_weights_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                n_p0_ += 1;
-                if (n_p0_ == N_p0_) {
-                    n_p0_ = 0;
-                    k += 1;
-                    if (k == K) {
-                        k = 0;
-                        b_p1_ += 1;
-                        if (b_p1_ == B_p1__inner_) {
-                            b_p1_ = 0;
-                            b_p1__row_ += 1;
-                            if (b_p1__row_ == B_p1__rows_) {
-                                b_p1__row_ = 0;
-                                b_p0_ += 1;
-                                if (b_p0_ == B_p0__inner_) {
-                                    b_p0_ = 0;
-                                    b_p0__row_ += 1;
-                                }
+                k += 1;
+                if (k == K) {
+                    k = 0;
+                    b_p1_ += 1;
+                    if (b_p1_ == B_p1__inner_) {
+                        b_p1_ = 0;
+                        b_p1__row_ += 1;
+                        if (b_p1__row_ == B_p1__rows_) {
+                            b_p1__row_ = 0;
+                            b_p0_ += 1;
+                            if (b_p0_ == B_p0__inner_) {
+                                b_p0_ = 0;
+                                b_p0__row_ += 1;
                             }
                         }
                     }
@@ -1393,6 +1408,7 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
 static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
 {
     const mat_mul_backward_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_weights = call_->diff_weights;
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
@@ -1411,14 +1427,14 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
     const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K, block_);
-    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_ * blocks_;
+    const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * blocks_ * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t n_p1_ = rest_1_ % N_p1_;
-        const int64_t rest_2_ = rest_1_ / N_p1_;
+        int64_t from_ = first_task_ % N_p1_;
+        const int64_t rest_1_ = first_task_ / N_p1_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t n_p0_ = rest_2_ % N_p0_;
         const int64_t rest_3_ = rest_2_ / N_p0_;
         int64_t b_p1_ = rest_3_ % B_p1__inner_;
@@ -1428,46 +1444,49 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t k = at_ * block_;
-            const int64_t n_ = opwright_min(block_, K - k);
-            opwright_bf16 diff_weights_room_[512];
-            opwright_bf16 * diff_weights_first_ = call_->diff_weights + (opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_) + b_p0_ * diff_weights_B_p0__step_ + opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_) + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
-            opwright_bf16 *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_weights_row_, diff_weights_K, n_ * 2, total_);
-            float diff_weights_sum__room_[512];
-            const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
+            const int64_t to_ = opwright_min(N_p1_, from_ + end_task_ - task_);
+            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
+            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+            for (int64_t n_p1_ = from_; n_p1_ < to_; ++n_p1_) {
+                const int64_t k = at_ * block_;
+                const int64_t n_ = opwright_min(block_, K - k);
+                opwright_bf16 diff_weights_room_[512];
+                opwright_bf16 * diff_weights_first_ = diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
+                opwright_bf16 *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_weights_row_, diff_weights_K, n_ * 2, total_);
+                float diff_weights_sum__room_[512];
+                const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_weights_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_weights_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-            }
-            opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                n_p1_ += 1;
-                if (n_p1_ == N_p1_) {
-                    n_p1_ = 0;
-                    n_p0_ += 1;
-                    if (n_p0_ == N_p0_) {
-                        n_p0_ = 0;
-                        b_p1_ += 1;
-                        if (b_p1_ == B_p1__inner_) {
-                            b_p1_ = 0;
-                            b_p1__row_ += 1;
-                            if (b_p1__row_ == B_p1__rows_) {
-                                b_p1__row_ = 0;
-                                b_p0_ += 1;
-                                if (b_p0_ == B_p0__inner_) {
-                                    b_p0_ = 0;
-                                    b_p0__row_ += 1;
-                                }
+                n_p0_ += 1;
+                if (n_p0_ == N_p0_) {
+                    n_p0_ = 0;
+                    b_p1_ += 1;
+                    if (b_p1_ == B_p1__inner_) {
+                        b_p1_ = 0;
+                        b_p1__row_ += 1;
+                        if (b_p1__row_ == B_p1__rows_) {
+                            b_p1__row_ = 0;
+                            b_p0_ += 1;
+                            if (b_p0_ == B_p0__inner_) {
+                                b_p0_ = 0;
+                                b_p0__row_ += 1;
                             }
                         }
                     }

@@ -115,49 +115,50 @@ static void mat_mul_bf16_0_m(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
-    const int64_t total_ = B_rows_ * B_inner_ * N * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t n = rest_1_ % N;
-        const int64_t rest_2_ = rest_1_ / N;
+        int64_t from_ = first_task_ % N;
+        const int64_t rest_1_ = first_task_ / N;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(N, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, M);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
-            for (int64_t m = begin_; m < end_; ++m) {
-                sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-            }
-            for (int64_t k = 0; k < K; ++k) {
-                const int64_t m = at_ * block_;
-                const int64_t n_ = opwright_min(block_, M - m);
-                float sums_room_[512];
-                float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
-                const float same_0_ = opwright_from_bf16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += opwright_from_bf16(src_row_[i_]) * same_0_;
+            for (int64_t n = from_; n < to_; ++n) {
+                for (int64_t m = begin_; m < end_; ++m) {
+                    sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
                 }
-                opwright_put_f32(sums_row_, sums_first_, N, n_);
+                for (int64_t k = 0; k < K; ++k) {
+                    const int64_t m = at_ * block_;
+                    const int64_t n_ = opwright_min(block_, M - m);
+                    float sums_room_[512];
+                    float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
+                    const float same_0_ = opwright_from_bf16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        sums_row_[i_] += opwright_from_bf16(src_row_[i_]) * same_0_;
+                    }
+                    opwright_put_f32(sums_row_, sums_first_, N, n_);
+                }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                n += 1;
-                if (n == N) {
-                    n = 0;
-                    b += 1;
-                    if (b == B_inner_) {
-                        b = 0;
-                        b_row_ += 1;
-                    }
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
                 }
             }
         }
@@ -185,155 +186,156 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
-    const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t m = rest_1_ % M;
-        const int64_t rest_2_ = rest_1_ / M;
+        int64_t from_ = first_task_ % M;
+        const int64_t rest_1_ = first_task_ / M;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N);
             const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
             const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
-            for (int64_t n = begin_; n < end_; ++n) {
-                sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-            }
-            for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 256 * 256; n += 256) {
-                const int64_t n_ = 256;
-                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+            for (int64_t m = from_; m < to_; ++m) {
+                for (int64_t n = begin_; n < end_; ++n) {
+                    sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
                 }
-                int64_t terms_ = 0;
-                for (int64_t k = 0; k < K; ++k) {
-                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                    opwright_bf16 weights_room_[512];
-                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 256 * 256; n += 256) {
+                    const int64_t n_ = 256;
+                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                        tile_[i_] = 0.0f;
                     }
-                    terms_ += 1;
-                    if (terms_ == 128) {
+                    int64_t terms_ = 0;
+                    for (int64_t k = 0; k < K; ++k) {
+                        const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                        opwright_bf16 weights_room_[512];
+                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
+                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
-                        terms_ = 0;
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n = begin_ + (end_ - begin_) / 256 * 256; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
-                const int64_t n_ = 64;
-                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t k = 0; k < K; ++k) {
-                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                    opwright_bf16 weights_room_[512];
-                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                    }
-                    terms_ += 1;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        terms_ = 0;
+                        sums_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
-                const int64_t n_ = 32;
-                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t k = 0; k < K; ++k) {
-                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                    opwright_bf16 weights_room_[512];
-                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                for (int64_t n = begin_ + (end_ - begin_) / 256 * 256; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                        tile_[i_] = 0.0f;
                     }
-                    terms_ += 1;
-                    if (terms_ == 128) {
+                    int64_t terms_ = 0;
+                    for (int64_t k = 0; k < K; ++k) {
+                        const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                        opwright_bf16 weights_room_[512];
+                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
+                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
                         }
-                        terms_ = 0;
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
-                const int64_t n_ = end_ - n;
-                float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                for (int64_t k = 0; k < K; ++k) {
-                    const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                    opwright_bf16 weights_room_[512];
-                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
-                    }
-                    terms_ += 1;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
-                        }
-                        terms_ = 0;
+                        sums_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    sums_row_[i_] += tile_[i_];
+                for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t k = 0; k < K; ++k) {
+                        const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                        opwright_bf16 weights_room_[512];
+                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        sums_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
+                    const int64_t n_ = end_ - n;
+                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    for (int64_t k = 0; k < K; ++k) {
+                        const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                        opwright_bf16 weights_room_[512];
+                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                        }
+                        terms_ += 1;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        sums_row_[i_] += tile_[i_];
+                    }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                m += 1;
-                if (m == M) {
-                    m = 0;
-                    b += 1;
-                    if (b == B_inner_) {
-                        b = 0;
-                        b_row_ += 1;
-                    }
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
                 }
             }
         }
@@ -382,6 +384,8 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
 static void mat_mul_bf16_1_n(void *context_, int64_t part_)
 {
     const mat_mul_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const bias = call_->bias;
+    opwright_bf16 *const dst = call_->dst;
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
@@ -396,50 +400,51 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
-    const int64_t total_ = B_rows_ * B_inner_ * M * blocks_;
+    const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t m = rest_1_ % M;
-        const int64_t rest_2_ = rest_1_ / M;
+        int64_t from_ = first_task_ % M;
+        const int64_t rest_1_ = first_task_ / M;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
             const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t n = at_ * block_;
-            const int64_t n_ = opwright_min(block_, N - n);
-            opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
-            opwright_bf16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
-            const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(dst_row_, dst_N, n_ * 2, total_);
-            const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-            opwright_bf16 bias_room_[512];
-            const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(call_->bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]));
+            for (int64_t m = from_; m < to_; ++m) {
+                const int64_t n = at_ * block_;
+                const int64_t n_ = opwright_min(block_, N - n);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+                opwright_bf16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_N, n_ * 2, total_);
+                const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                opwright_bf16 bias_room_[512];
+                const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]));
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]));
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]));
-            }
-            opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                m += 1;
-                if (m == M) {
-                    m = 0;
-                    b += 1;
-                    if (b == B_inner_) {
-                        b = 0;
-                        b_row_ += 1;
-                    }
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
                 }
             }
         }

@@ -61,45 +61,46 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
-    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t from_ = first_task_ % I_h_;
+        const int64_t rest_1_ = first_task_ / I_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_d_ = rest_2_ % I_d_;
         const int64_t rest_3_ = rest_2_ / I_d_;
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+            for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
                 for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                        diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
+                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
+                }
+                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+                    for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
+                        if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
+                        }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_h_ += 1;
-                if (i_h_ == I_h_) {
-                    i_h_ = 0;
-                    i_d_ += 1;
-                    if (i_d_ == I_d_) {
-                        i_d_ = 0;
-                        c += 1;
-                        if (c == C) {
-                            c = 0;
-                            n += 1;
-                        }
+                i_d_ += 1;
+                if (i_d_ == I_d_) {
+                    i_d_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
                     }
                 }
             }
@@ -143,45 +144,46 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_w_ = rest_1_ % I_w_;
-        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t from_ = first_task_ % I_w_;
+        const int64_t rest_1_ = first_task_ / I_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_h_ = rest_2_ % I_h_;
         const int64_t rest_3_ = rest_2_ / I_h_;
         int64_t i_d_ = rest_3_ % I_d_;
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+            for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
                 for (int64_t c = begin_; c < end_; ++c) {
-                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                        diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
+                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
+                }
+                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
+                        }
                     }
                 }
             }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_w_ += 1;
-                if (i_w_ == I_w_) {
-                    i_w_ = 0;
-                    i_h_ += 1;
-                    if (i_h_ == I_h_) {
-                        i_h_ = 0;
-                        i_d_ += 1;
-                        if (i_d_ == I_d_) {
-                            i_d_ = 0;
-                            n += 1;
-                        }
+                i_h_ += 1;
+                if (i_h_ == I_h_) {
+                    i_h_ = 0;
+                    i_d_ += 1;
+                    if (i_d_ == I_d_) {
+                        i_d_ = 0;
+                        n += 1;
                     }
                 }
             }
@@ -324,6 +326,7 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
 static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
+    float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -339,53 +342,54 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
-    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t from_ = first_task_ % I_h_;
+        const int64_t rest_1_ = first_task_ / I_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_d_ = rest_2_ % I_d_;
         const int64_t rest_3_ = rest_2_ / I_d_;
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t i_w_ = at_ * block_;
-            const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
-            float diff_src_room_[512];
-            float * diff_src_first_ = call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-            float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_src_row_, diff_src_X_w_, n_ * 4, total_);
-            const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = diff_src_sum__row_[i_ + j_];
+            const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
+            for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
+                const int64_t i_w_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+                float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_X_w_, n_ * 4, total_);
+                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_src_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
-            }
-            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_h_ += 1;
-                if (i_h_ == I_h_) {
-                    i_h_ = 0;
-                    i_d_ += 1;
-                    if (i_d_ == I_d_) {
-                        i_d_ = 0;
-                        c += 1;
-                        if (c == C) {
-                            c = 0;
-                            n += 1;
-                        }
+                i_d_ += 1;
+                if (i_d_ == I_d_) {
+                    i_d_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
                     }
                 }
             }
@@ -396,6 +400,7 @@ static void prelu_backward_f32_2_i(void *context_, int64_t part_)
 static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
+    float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
@@ -411,54 +416,55 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_w_ = rest_1_ % I_w_;
-        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t from_ = first_task_ % I_w_;
+        const int64_t rest_1_ = first_task_ / I_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_h_ = rest_2_ % I_h_;
         const int64_t rest_3_ = rest_2_ / I_h_;
         int64_t i_d_ = rest_3_ % I_d_;
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t c = at_ * block_;
-            const int64_t n_ = opwright_min(block_, C - c);
-            float diff_src_room_[512];
-            float * diff_src_first_ = call_->diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-            float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
-            float diff_src_sum__room_[512];
-            const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = diff_src_sum__row_[i_ + j_];
+            const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
+            for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                float diff_src_sum__room_[512];
+                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_src_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
-            }
-            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_w_ += 1;
-                if (i_w_ == I_w_) {
-                    i_w_ = 0;
-                    i_h_ += 1;
-                    if (i_h_ == I_h_) {
-                        i_h_ = 0;
-                        i_d_ += 1;
-                        if (i_d_ == I_d_) {
-                            i_d_ = 0;
-                            n += 1;
-                        }
+                i_h_ += 1;
+                if (i_h_ == I_h_) {
+                    i_h_ = 0;
+                    i_d_ += 1;
+                    if (i_d_ == I_d_) {
+                        i_d_ = 0;
+                        n += 1;
                     }
                 }
             }
@@ -469,6 +475,7 @@ static void prelu_backward_f32_2_c(void *context_, int64_t part_)
 static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
+    float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -484,53 +491,54 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SN = sizes_->SN;
     const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
-    const int64_t total_ = SN * SC * SI_d_ * SI_h_ * blocks_;
+    const int64_t total_ = SN * SC * SI_d_ * blocks_ * SI_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t diff_slope_X__h_ = rest_1_ % SI_h_;
-        const int64_t rest_2_ = rest_1_ / SI_h_;
+        int64_t from_ = first_task_ % SI_h_;
+        const int64_t rest_1_ = first_task_ / SI_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t diff_slope_X__d_ = rest_2_ % SI_d_;
         const int64_t rest_3_ = rest_2_ / SI_d_;
         int64_t diff_slope_C_ = rest_3_ % SC;
         int64_t diff_slope_N_ = rest_3_ / SC;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_slope_X__w_ = at_ * block_;
-            const int64_t n_ = opwright_min(block_, SI_w_ - diff_slope_X__w_);
-            float diff_slope_room_[512];
-            float * diff_slope_first_ = call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-            float *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_slope_row_, diff_slope_X_w_, n_ * 4, total_);
-            const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = diff_slope_sum__row_[i_ + j_];
+            const int64_t to_ = opwright_min(SI_h_, from_ + end_task_ - task_);
+            for (int64_t diff_slope_X__h_ = from_; diff_slope_X__h_ < to_; ++diff_slope_X__h_) {
+                const int64_t diff_slope_X__w_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, SI_w_ - diff_slope_X__w_);
+                float diff_slope_room_[512];
+                float * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+                float *restrict diff_slope_row_ = diff_slope_X_w_ == 1 ? diff_slope_first_ : diff_slope_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_slope_row_, diff_slope_X_w_, n_ * 4, total_);
+                const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_slope_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_slope_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_slope_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_slope_row_[whole_ + j_] = diff_slope_sum__row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_slope_row_[whole_ + j_] = diff_slope_sum__row_[whole_ + j_];
-            }
-            opwright_put_f32(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                diff_slope_X__h_ += 1;
-                if (diff_slope_X__h_ == SI_h_) {
-                    diff_slope_X__h_ = 0;
-                    diff_slope_X__d_ += 1;
-                    if (diff_slope_X__d_ == SI_d_) {
-                        diff_slope_X__d_ = 0;
-                        diff_slope_C_ += 1;
-                        if (diff_slope_C_ == SC) {
-                            diff_slope_C_ = 0;
-                            diff_slope_N_ += 1;
-                        }
+                diff_slope_X__d_ += 1;
+                if (diff_slope_X__d_ == SI_d_) {
+                    diff_slope_X__d_ = 0;
+                    diff_slope_C_ += 1;
+                    if (diff_slope_C_ == SC) {
+                        diff_slope_C_ = 0;
+                        diff_slope_N_ += 1;
                     }
                 }
             }
@@ -541,6 +549,7 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
 static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
+    float *const diff_slope = call_->diff_slope;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
@@ -556,54 +565,55 @@ static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SN = sizes_->SN;
     const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
-    const int64_t total_ = SN * SI_d_ * SI_h_ * SI_w_ * blocks_;
+    const int64_t total_ = SN * SI_d_ * SI_h_ * blocks_ * SI_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t diff_slope_X__w_ = rest_1_ % SI_w_;
-        const int64_t rest_2_ = rest_1_ / SI_w_;
+        int64_t from_ = first_task_ % SI_w_;
+        const int64_t rest_1_ = first_task_ / SI_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t diff_slope_X__h_ = rest_2_ % SI_h_;
         const int64_t rest_3_ = rest_2_ / SI_h_;
         int64_t diff_slope_X__d_ = rest_3_ % SI_d_;
         int64_t diff_slope_N_ = rest_3_ / SI_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_slope_C_ = at_ * block_;
-            const int64_t n_ = opwright_min(block_, SC - diff_slope_C_);
-            float diff_slope_room_[512];
-            float * diff_slope_first_ = call_->diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
-            float *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_slope_row_, diff_slope_C, n_ * 4, total_);
-            float diff_slope_sum__room_[512];
-            const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = diff_slope_sum__row_[i_ + j_];
+            const int64_t to_ = opwright_min(SI_w_, from_ + end_task_ - task_);
+            for (int64_t diff_slope_X__w_ = from_; diff_slope_X__w_ < to_; ++diff_slope_X__w_) {
+                const int64_t diff_slope_C_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, SC - diff_slope_C_);
+                float diff_slope_room_[512];
+                float * diff_slope_first_ = diff_slope + (diff_slope_N_ * diff_slope_N + diff_slope_C_ * diff_slope_C + diff_slope_X__d_ * diff_slope_X_d_ + diff_slope_X__h_ * diff_slope_X_h_ + diff_slope_X__w_ * diff_slope_X_w_);
+                float *restrict diff_slope_row_ = diff_slope_C == 1 ? diff_slope_first_ : diff_slope_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_slope_row_, diff_slope_C, n_ * 4, total_);
+                float diff_slope_sum__room_[512];
+                const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_slope_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_slope_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_slope_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_slope_row_[whole_ + j_] = diff_slope_sum__row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_slope_row_[whole_ + j_] = diff_slope_sum__row_[whole_ + j_];
-            }
-            opwright_put_f32(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                diff_slope_X__w_ += 1;
-                if (diff_slope_X__w_ == SI_w_) {
-                    diff_slope_X__w_ = 0;
-                    diff_slope_X__h_ += 1;
-                    if (diff_slope_X__h_ == SI_h_) {
-                        diff_slope_X__h_ = 0;
-                        diff_slope_X__d_ += 1;
-                        if (diff_slope_X__d_ == SI_d_) {
-                            diff_slope_X__d_ = 0;
-                            diff_slope_N_ += 1;
-                        }
+                diff_slope_X__h_ += 1;
+                if (diff_slope_X__h_ == SI_h_) {
+                    diff_slope_X__h_ = 0;
+                    diff_slope_X__d_ += 1;
+                    if (diff_slope_X__d_ == SI_d_) {
+                        diff_slope_X__d_ = 0;
+                        diff_slope_N_ += 1;
                     }
                 }
             }

@@ -57,50 +57,51 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
     const int64_t I_w_ = sizes_->I[2];
     const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
-    const int64_t total_ = N * C * I_d_ * I_h_ * blocks_;
+    const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_h_ = rest_1_ % I_h_;
-        const int64_t rest_2_ = rest_1_ / I_h_;
+        int64_t from_ = first_task_ % I_h_;
+        const int64_t rest_1_ = first_task_ / I_h_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_d_ = rest_2_ % I_d_;
         const int64_t rest_3_ = rest_2_ / I_d_;
         int64_t c = rest_3_ % C;
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, I_w_);
-            for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                dst_sum_[i_w_ - begin_] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+            for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
                 for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                        dst_sum_[i_w_ - begin_] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
+                    dst_sum_[i_w_ - begin_] = 0.0f;
+                }
+                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
+                    for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
+                        if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                            dst_sum_[i_w_ - begin_] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
+                        }
                     }
                 }
+                for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - i_w_);
+                    const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
+                    opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_, total_);
+                }
             }
-            for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_, total_);
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_h_ += 1;
-                if (i_h_ == I_h_) {
-                    i_h_ = 0;
-                    i_d_ += 1;
-                    if (i_d_ == I_d_) {
-                        i_d_ = 0;
-                        c += 1;
-                        if (c == C) {
-                            c = 0;
-                            n += 1;
-                        }
+                i_d_ += 1;
+                if (i_d_ == I_d_) {
+                    i_d_ = 0;
+                    c += 1;
+                    if (c == C) {
+                        c = 0;
+                        n += 1;
                     }
                 }
             }
@@ -144,50 +145,51 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
     const int64_t I_w_ = sizes_->I[2];
     const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * I_d_ * I_h_ * I_w_ * blocks_;
+    const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t i_w_ = rest_1_ % I_w_;
-        const int64_t rest_2_ = rest_1_ / I_w_;
+        int64_t from_ = first_task_ % I_w_;
+        const int64_t rest_1_ = first_task_ / I_w_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t i_h_ = rest_2_ % I_h_;
         const int64_t rest_3_ = rest_2_ / I_h_;
         int64_t i_d_ = rest_3_ % I_d_;
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
-            for (int64_t c = begin_; c < end_; ++c) {
-                dst_sum_[c - begin_] = 0.0f;
-            }
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+            for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
                 for (int64_t c = begin_; c < end_; ++c) {
-                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                        dst_sum_[c - begin_] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
+                    dst_sum_[c - begin_] = 0.0f;
+                }
+                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
+                            dst_sum_[c - begin_] = opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_f16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_f16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
+                        }
                     }
                 }
+                for (int64_t c = begin_; c < end_; c += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - c);
+                    const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
+                    opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_, total_);
+                }
             }
-            for (int64_t c = begin_; c < end_; c += block_) {
-                const int64_t n_ = opwright_min(block_, end_ - c);
-                const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                opwright_put_wide_f16(dst_sum__row_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_, total_);
-            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                i_w_ += 1;
-                if (i_w_ == I_w_) {
-                    i_w_ = 0;
-                    i_h_ += 1;
-                    if (i_h_ == I_h_) {
-                        i_h_ = 0;
-                        i_d_ += 1;
-                        if (i_d_ == I_d_) {
-                            i_d_ = 0;
-                            n += 1;
-                        }
+                i_h_ += 1;
+                if (i_h_ == I_h_) {
+                    i_h_ = 0;
+                    i_d_ += 1;
+                    if (i_d_ == I_d_) {
+                        i_d_ = 0;
+                        n += 1;
                     }
                 }
             }

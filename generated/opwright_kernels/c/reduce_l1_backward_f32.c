@@ -89,6 +89,9 @@ static void reduce_l1_backward_f32_0_r(void *context_, int64_t part_)
 static void reduce_l1_backward_f32_0_k(void *context_, int64_t part_)
 {
     const reduce_l1_backward_f32_call_ *const call_ = context_;
+    const float *const src = call_->src;
+    const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
     const opwright_reduce_l1_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
@@ -102,51 +105,57 @@ static void reduce_l1_backward_f32_0_k(void *context_, int64_t part_)
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t block_ = opwright_block(K_inner_, K_rows_ * R_rows_ * R_inner_, parts_, diff_src_K_step_ == 1 && diff_dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 512);
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
-    const int64_t total_ = K_rows_ * R_rows_ * R_inner_ * blocks_;
+    const int64_t total_ = K_rows_ * R_rows_ * blocks_ * R_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t at_ = opwright_rest_by(first_task_, blocks_);
-        const int64_t rest_1_ = opwright_floor_by(first_task_, blocks_);
-        int64_t r = rest_1_ % R_inner_;
-        const int64_t rest_2_ = rest_1_ / R_inner_;
+        int64_t from_ = first_task_ % R_inner_;
+        const int64_t rest_1_ = first_task_ / R_inner_;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
         int64_t r_row_ = rest_2_ % R_rows_;
         int64_t k_row_ = rest_2_ / R_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t k = at_ * block_;
-            const int64_t n_ = opwright_min(block_, K_inner_ - k);
-            float diff_src_room_[512];
-            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
-            float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
-            float diff_dst_room_[512];
-            const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K) + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
-            float src_room_[512];
-            const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K) + k * src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R) + r * src_R_step_), src_K_step_, n_, src_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = diff_dst_row_[i_ + j_] * opwright_sign_f32(src_row_[i_ + j_]);
+            const int64_t to_ = opwright_min(R_inner_, from_ + end_task_ - task_);
+            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
+            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
+            const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+            for (int64_t r = from_; r < to_; ++r) {
+                const int64_t k = at_ * block_;
+                const int64_t n_ = opwright_min(block_, K_inner_ - k);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
+                float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
+                float diff_dst_room_[512];
+                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_dst_row_[i_ + j_] * opwright_sign_f32(src_row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_] * opwright_sign_f32(src_row_[whole_ + j_]);
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_] * opwright_sign_f32(src_row_[whole_ + j_]);
-            }
-            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
+            task_ += to_ - from_ - 1;
+            from_ = 0;
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
-                r += 1;
-                if (r == R_inner_) {
-                    r = 0;
-                    r_row_ += 1;
-                    if (r_row_ == R_rows_) {
-                        r_row_ = 0;
-                        k_row_ += 1;
-                    }
+                r_row_ += 1;
+                if (r_row_ == R_rows_) {
+                    r_row_ = 0;
+                    k_row_ += 1;
                 }
             }
         }

@@ -18,6 +18,7 @@ from ..derive.sharing import COSTLY
 from ..language import expr
 from . import nodes
 from .nodes import ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, Index, Name, Stmt
+from .step_elements import product
 
 LINE = 64  # bytes
 UNDONE = 16  # iterations
@@ -38,7 +39,7 @@ def cells_of(size: int) -> Expr:
 
 def declared(row: str, step: Expr, size: int) -> list[Stmt]:
     """The cells of whole lines, and whether they are stored past the caches."""
-    count, bytes_ = cells_of(size), Binary("*", N, nodes.integer(size))
+    count, bytes_ = cells_of(size), product(N, nodes.integer(size))
     return [
         Declare(WHOLE.name, Binary("*", Binary("/", N, count), count)),
         Declare(PAST.name, Call("opwright_past", (Name(row), step, bytes_, Name("total_"))), "int"),

@@ -101,11 +101,12 @@ class Lowering(Tasks):
             loop = self.groups(total, digits, steps, rows)
         else:
             begins = self.of_task()
-            if not self.stretches:
+            if not (self.stretches or self.run_letter(digits)):
                 begins, inner = step_wholes.inlined(begins, inner)
-            inner = (*self.filled(digits), *begins, *self.numbers(), *inner)
-            wanted = nodes.names_of(inner)
-            loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *inner])
+            shared: list[Stmt] = [*self.filled(digits), *begins]
+            inner = (*self.numbers(), *inner)
+            wanted = nodes.names_of((*shared, *inner))
+            loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
         made = (*self.declared.values(), *self.room_of_tables(), *loop)
         tiles = self.moved()
         return (If(nodes.Unary("!", tiles), made),) if tiles else made

