@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from ._arrays import Array
@@ -145,13 +146,25 @@ class Sizes:
                 extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
                 steps += strides[-1:]
             extents = extents or [*self.resolution.letters.get(letter.letter, (1,))[-1:]]  # it walks sums alone
+            crossed, served = letter.moves and self.crossed(letter, runs), self.cells(letter.serves)
             candidates.append(
-                Candidate(letter, max(extents, default=1), tuple(steps), letter.moves and self.crossed(letter, runs))
+                Candidate(
+                    letter,
+                    max(extents, default=1),
+                    tuple(steps),
+                    crossed,
+                    served if letter.serves else 0,
+                    self.cells(letter.kept),
+                )
             )
         number, row = chosen(candidates)
         if row is not None:
             self.schedules.append((letters[number].letter, row))
         return number
+
+    def cells(self, letters: Sequence[str]) -> int:
+        """The number of values of some letters together."""
+        return prod(extent for letter in letters for extent in self.resolution.letters[letter])
 
     def crossed(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
         """Whether tiles copy the second tensor to the first: `opwright_moved` of c/rows.h asks for the same."""

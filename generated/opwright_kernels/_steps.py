@@ -52,7 +52,10 @@ class StepOperation(StepKernels):
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays that have no gaps, is over in a few steps
             if specialize is None:
-                result = CALLS[self.key_of_plan(inputs, attributes, out)].quick(inputs, out, threads)
+                plan: Any = CALLS.get(self.key_of_plan(inputs, attributes, out))
+                if plan is None and ndarray in map(type, attributes):
+                    plan = CALLS[self.key_of_plan(inputs, _remember.frozen(attributes), out)]
+                result = plan.quick(inputs, out, threads)  # an AttributeError for a call unlike all before
                 if result is not None:
                     return result
         except Exception:  # of whatever kind: the refusal is made below
@@ -82,7 +85,7 @@ class StepOperation(StepKernels):
         """
         plain = all(value is None or type(value) is ndarray for value in (*inputs, *_targets(out)))
         try:
-            key = self.key_of_plan(inputs, attributes, out) if plain else None
+            key = self.key_of_plan(inputs, _remember.frozen(attributes), out) if plain else None
             known = _remember.attributes_of(key)
         except Exception:  # of whatever kind: an entry of an attribute may be anything
             return None, None

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from marshal import dumps, loads
 from typing import Any
 
-from numpy import ndarray
+from numpy import frombuffer, ndarray
 
 MAX_CALLS = 512  # that are remembered
-MAX_BYTES = 16384  # of the attributes of a call that is remembered: numbers for about 2,000 channels
+MAX_BYTES = 65536  # of the attributes of a call that is remembered: numbers for about 8,000 channels
 MAX_EXTENTS = 16  # of a vector that states a shape
 MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
 
@@ -27,7 +27,7 @@ def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes
 
     marshal writes a number with its type, so that 1, True and 1.0 make three keys, and a list as it is at one moment.
     What it meets a second time it writes as a reference: a list that holds itself ends, and equal calls may have a few
-    keys. Of what has a buffer it writes the bytes alone: such a key is looked up, but nothing is remembered under it.
+    keys. Of what else has a buffer it writes the bytes alone: nothing is remembered under such a key.
     """
     arrays: list[Any] = []
     for value in inputs:
@@ -40,9 +40,21 @@ def key(function: Any, stating: Sequence[int], inputs: Sequence[Any], attributes
     arrays += (None, None) * (MIN_INPUTS - len(inputs))
     try:
         states = [stated(inputs[position]) for position in stating if inputs[position] is not None]
-        return (function, dumps(attributes), *arrays, b"".join(states))
+        return (function, dumps(frozen(attributes)), *arrays, b"".join(states))
     except Exception:  # of whatever kind: an entry may be anything
         return None
+
+
+def frozen(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes with arrays of numbers as their dtypes and bytes; the same object where there are none."""
+    if ndarray not in map(type, attributes):
+        return attributes
+    return tuple(
+        [
+            (a.dtype.str, a.tobytes()) if type(a) is ndarray and a.dtype.kind in "iuf" and a.ndim == 1 else a
+            for a in attributes
+        ]
+    )
 
 
 def stated(vector: Any) -> bytes:
@@ -56,14 +68,21 @@ def stated(vector: Any) -> bytes:
 def attributes_of(key: Any) -> tuple[Any, ...] | None:
     """The attributes in a key under which a call may be remembered; None where they are not all Python's own, or many.
 
-    Of Python's own numbers and texts, and of lists of numbers, no two have the same bytes.
+    Of numbers and texts of Python, lists of numbers, and arrays as `frozen` has them, no two have the same bytes.
     """
     if key is None or len(key[1]) > MAX_BYTES:
         return None
     attributes: tuple[Any, ...] = loads(key[1])
+    given, attributes = attributes, tuple([() if _is_frozen(a) else a for a in attributes])
     lists = [attribute for attribute in attributes if type(attribute) in (list, tuple)]
     plain = {type(attribute) for attribute in attributes} <= {int, float, bool, str, type(None), list, tuple}
-    return attributes if plain and {type(entry) for entries in lists for entry in entries} <= {int, float} else None
+    if not plain or not {type(entry) for entries in lists for entry in entries} <= {int, float}:
+        return None
+    return tuple([frombuffer(a[1], a[0]) if _is_frozen(a) else a for a in given])
+
+
+def _is_frozen(value: Any) -> bool:
+    return type(value) is tuple and [*map(type, value)] == [str, bytes]
 
 
 def remember(key: Any, found: Any) -> None:

@@ -91,6 +91,8 @@ typedef struct opw_lanes {
     bool own, moves, apart; // apart: neighbours lie apart in sums of an engine
     int64_t terms; // for several steps, the number of letters of those that walk it
     const opw_pair *walks; // arrays and their axes
+    const char *const *serves; // where cells are kept for several tasks, the letters of these
+    const char *const *kept; // and those that the kept cells have besides
 } opw_lanes;
 
 typedef struct opw_phase {

@@ -9,6 +9,8 @@
 enum {
     LINE = 64,   // bytes; memory written by different threads begins on separate cache lines
     ENOUGH = 16, // cells that fill vectors
+    SERVED = 8,  // rows for which it pays to turn others
+    KEPT = 256,  // cells of a lane that are kept
     RUNS = 6,
     ALONG = 16,
 };
@@ -36,6 +38,7 @@ typedef struct candidate {
     const opw_lanes *lanes;
     int64_t extent;
     bool near, crossed;
+    int64_t served, kept;
 } candidate;
 
 // The strides of an axis in elements; 0 for extents of 1, of which any cell is the only one. Returns how many.
@@ -221,9 +224,22 @@ static bool crosses(const planner *t, const opw_lanes *letter)
            along->extents[along->count - 1] >= ENOUGH && along->extents[across] >= ENOUGH;
 }
 
+static int64_t cells_of(const planner *t, const char *const *letters)
+{
+    int64_t cells = 1;
+    for (; *letters != NULL; ++letters) {
+        const opw_extent own = opw_axis(&t->x->found.letters, *letters);
+        for (int64_t n = 0; n < own.count; ++n) {
+            cells *= (int64_t)own.at[n];
+        }
+    }
+    return cells;
+}
+
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {letter, 0, !letter->apart, false};
+    candidate made = {letter, 0, !letter->apart, false, 0, cells_of(t, letter->kept)};
+    made.served = letter->serves[0] != NULL ? cells_of(t, letter->serves) : 0;
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
         const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
         const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));
@@ -252,13 +268,14 @@ static candidate described(const planner *t, const opw_lanes *letter)
 static bool holds(int row, const candidate *c)
 {
     const bool enough = c->extent >= ENOUGH, own = c->lanes->own;
-    const bool rows[] = {c->crossed, own && c->near && enough, !own && c->near && enough, own && enough, enough, true};
+    const bool turned = c->served >= SERVED && enough && c->kept <= KEPT;
+    const bool rows[] = {turned, c->crossed, own && c->near && enough, !own && c->near && enough, own && enough, enough, true};
     return rows[row];
 }
 
 static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
-    enum { ROWS = 6, LETTERS = 8 };
+    enum { ROWS = 7, LETTERS = 8 };
     candidate made[LETTERS];
     int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+import ml_dtypes
 import numpy as np
 import opwright_kernels as kernels
 import pytest
@@ -169,3 +171,66 @@ def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) 
     for threads in (1, 2, 3, 5, 8):
         found = kernels.batch_norm_inference(*given, epsilon=1e-5, data_format="NXC", threads=threads)
         assert np.allclose(found, expected, rtol=1e-5, atol=1e-5), threads
+
+
+PAIRS = """
+op: Pairs
+revision: 1
+summary: Weighted distances of rows, and the greatest difference.
+dims: {batch: {symbol: Z}, left: {symbol: M}, right: {symbol: N}, cells: {symbol: K}}
+inputs:
+  - {name: a, dims: {Z: Z, M: M, K: K}}
+  - {name: b, dims: {Z: Z, N: N, K: K}}
+  - {name: w, dims: {N: N, K: K}}
+outputs: [{name: far, dims: {Z: Z, M: M, N: N}}, {name: most, dims: {Z: Z, M: M, N: N}}]
+dtypes:
+  - {a: f32, b: f32, w: f32, far: f32, most: f32, accumulate: f32}
+  - {a: bf16, b: bf16, w: bf16, far: f32, most: bf16, accumulate: f32}
+semantics:
+  ranges: {z: Z, m: M, n: N, k: K}
+  steps:
+    - sums[z, m, n] += w[n, k] * (a[z, m, k] - b[z, n, k]) * (a[z, m, k] - b[z, n, k])
+    - most[z, m, n] max= abs(a[z, m, k] - b[z, n, k])
+    - far[z, m, n] = sqrt(sums[z, m, n])
+"""
+SIDES = [
+    (2, 9, 37, 13),
+    (1, 30, 600, 20),
+    (3, 3, 40, 5),
+    (1, 8, 16, 256),
+    (1, 8, 16, 257),
+    (2, 0, 20, 4),
+    (2, 12, 20, 0),
+    (1, 17, 1, 9),
+]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    folder = tmp_path_factory.mktemp("pairs")
+    with quick_compiler(folder):
+        yield package({"pairs.yaml": PAIRS}, folder, "pairs_package")[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_a_side_of_a_reduction_over_pairs_is_turned_where_it_serves_many(
+    pairs: ModuleType, isa: str, dtype: type
+) -> None:
+    sys.modules["pairs_package._operation"].forget()
+    assert isa
+    random = np.random.default_rng(7)
+    turned = []
+    for batch, left, right, cells in SIDES:
+        shapes = ((batch, left, cells), (batch, right, cells), (right, cells))
+        a, b, w = (random.integers(0, 4, shape).astype(dtype) for shape in shapes)
+        other = np.ascontiguousarray(b.swapaxes(1, 2)).swapaxes(1, 2)
+        wide = [x.astype(np.float32) for x in (a, b, w)]
+        apart = wide[0][:, :, None] - wide[1][:, None]
+        wanted = np.sqrt((wide[2] * apart * apart).sum(-1)), abs(apart).max(-1, initial=-np.inf)
+        turned.append("turned" in str(pairs.explain("pairs", a, b, w)))
+        for given in (b, other):
+            alone = [x.tobytes() for x in pairs.pairs(a, given, w, threads=1)]
+            assert [x.tobytes() for x in pairs.pairs(a, given, w, threads=3)] == alone
+            for found, right_one in zip(pairs.pairs(a, given, w, threads=1), wanted, strict=True):
+                assert np.allclose(found.astype(np.float32), right_one, rtol=1e-6)
+    assert turned == [True, True, False, True, False, False, True, False]

@@ -26,3 +26,26 @@ def test_a_call_with_lists_like_one_before_is_not_understood_again(
     assert kernels.reduce_sum(src, **given).tolist() == [6, 22, 38]
     assert kernels.reduce_sum(src, axes=[1], keep_dims=False).tolist() == [6, 22, 38]
     assert kernels.reduce_sum(src, axes=inner, keep_dims=False).tolist() == [6, 22, 38]
+
+
+def test_a_call_with_an_array_of_numbers_like_one_before_is_not_understood_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    src = np.arange(12, dtype=np.float32).reshape(3, 4)
+    scales = np.array([1, 2, 4], np.float32)
+    given = {"qtype": "per_channel", "axis": 0, "zps": [0, 0, 0], "dtype": "u8"}
+    _operation.forget()
+    wanted = kernels.quantize(src, scales=[1.0, 2.0, 4.0], **given)
+    assert (kernels.quantize(src, scales=scales, **given) == wanted).all()
+    twice = kernels.quantize(src, scales=np.float32([1, 4, 4]), **given)
+    called = StepOperation.called
+    again: list[object] = []
+    monkeypatch.setattr(StepOperation, "called", lambda *a: again.append(a) or called(*a))
+    assert (kernels.quantize(src, scales=scales.copy(), **given) == wanted).all()
+    assert not again
+    scales[1] = 4
+    assert (kernels.quantize(src, scales=scales, **given) == twice).all()
+    assert not again
+    kernels.quantize(src, scales=np.array([1, 2, 4], np.int64), **given)  # other bytes
+    assert len(again) == 1
+    assert (kernels.quantize(src, scales=np.float64([1, 2, 4]), **given) == wanted).all()

@@ -31,6 +31,7 @@ from .program import Array, Part, Program
 from .respelling import assigned, respelled
 from .scans import scanned
 from .sharing import hoisted, shared
+from .turning import turned
 from .zero_points import separated
 
 
@@ -45,7 +46,7 @@ class Phase:
     copies: str | None = None  # the output that its one step copies from the sums of a contraction,
     unless: str | None = None  # if a call lacks this input, which is added to them
     finishes: str | None = None  # the sums of the previous phase, which it alone reads, elementwise
-    merged: Staged | None = None  # the same steps with two letters merged, for the last of `lanes`
+    merged: Staged | None = None  # the same steps with two letters merged or a side turned, for the last of `lanes`
 
 
 @dataclass(frozen=True)
@@ -151,14 +152,16 @@ def staged(op: Op) -> Staged:
 
 
 def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase:
-    """A phase, together with its form with two letters merged, if there are such."""
+    """A phase, together with its form with two letters merged or a side turned, if there are such."""
     whole = all(found.first_writer(part.target.tensor) in phase.parts for part in phase.parts)
-    special = phase.contraction or phase.copies or phase.finishes
-    program, letter = (merged(found, phase.parts) if whole and not special else None) or (None, "")
-    if program is None or not (own := _own(program, program.parts)):
+    if not whole or phase.contraction or phase.copies or phase.finishes:
+        return phase
+    other = merged(found, phase.parts)
+    program, letter = other or turned(found, phase.parts, phase.own) or (None, "")
+    if program is None or not (own := _own(program, program.parts) if other else phase.own):
         return phase
     alone = Staged(program, (Phase(program.parts, own, (letter,)),), private | (program.arrays.keys() - found.arrays))
-    return dataclasses.replace(phase, lanes=(*phase.lanes, letter), merged=alone)
+    return dataclasses.replace(phase, lanes=(*(x for x in phase.lanes if x != letter), letter), merged=alone)
 
 
 def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:

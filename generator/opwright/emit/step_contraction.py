@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..derive.contraction import Contraction, Slide, letters_of
-from ..derive.phases import Staged, staged
+from ..derive.phases import Phase, Staged, staged
+from ..derive.turning import kept
 from ..language.expr import Expr, Name, Number, Read
 from ..language.model import Op
 from ..memo import memoised
@@ -119,6 +120,13 @@ def zero_points(op: Op, writer: StepWriter) -> dict[int, tuple[str, ...]]:
     }
 
 
+def kept_for(phase: Phase) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The letters of the tasks that what a phase keeps serves, and those that it has besides the tasks'."""
+    steps = kept(phase.parts, phase.own)
+    letters = {letter for part in steps for letter in part.letters}
+    return tuple(x for x in phase.own if steps and x not in letters), tuple(sorted(letters - {*phase.own}))
+
+
 def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:
     """The extents of the letters of contractions, as Python: a tuple of one number, or one per axis."""
     letters = staged(op).program.letters
@@ -127,6 +135,12 @@ def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:
     for view in contractions(op):
         for name, axes in (view.target, view.left, view.right):
             used |= dict.fromkeys(axis for axis, _ in axes if arrays[name].role == "between")
+    for phase in staged(op).phases:
+        used |= (
+            dict.fromkeys(letter for some in kept_for(phase.merged.phases[0]) for letter in some)
+            if phase.merged
+            else {}
+        )
     extents = {}
     for letter in used:
         text = writer.print(letters[letter].extent)

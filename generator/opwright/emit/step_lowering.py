@@ -166,7 +166,7 @@ class Lowering(Tasks):
                 test = self.is_word(part.by, [formula.word for formula in formulas])
                 found = (If(test, found, source=part.source),)
             result += found
-        needed = self.needed(part)
+        needed = [*self.needed(part), *([self.begins_anew()] if part in self.kept else [])]
         if not needed:
             return step_fusion.Made(part, first, tuple(result))
         return step_fusion.Made(part, (), (If(nodes.both(needed), (*first, *result), source=part.source),))

@@ -21,7 +21,15 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Module, Parameter, named_values, parameter_name, spellings
-from .step_contraction import ContractionView, SlideView, contracted_extents, contractions, slides, zero_points
+from .step_contraction import (
+    ContractionView,
+    SlideView,
+    contracted_extents,
+    contractions,
+    kept_for,
+    slides,
+    zero_points,
+)
 from .step_elements import Elements
 from .step_kernels import Member_, members, parameters
 from .step_lowering import words_of
@@ -52,6 +60,8 @@ class LaneView:
     moves: bool  # whether the phase only copies the second tensor to the first
     terms: int  # for several steps, the number of letters of those that walk it
     apart: bool  # whether its neighbours lie apart in sums of an engine
+    serves: tuple[str, ...]  # if cells are kept for several tasks, the letters of these
+    kept: tuple[str, ...]  # and those that kept cells have besides
 
 
 @dataclass(frozen=True)
@@ -259,7 +269,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             moves = moved(own.program, phase.parts, letter) is not None
             terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
             far = apart(own.program, phase.parts, letter)
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far))
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *kept_for(phase)))
         result.append(tuple(views))
     return tuple(result)
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..derive.phases import Phase, Staged
-from ..derive.program import INITIAL
+from ..derive.program import INITIAL, Part
+from ..derive.turning import kept
 from ..language import expr
 from ..language.model import Op
 from . import nodes, step_groups, step_wholes
@@ -191,7 +192,7 @@ class Tasks(Loops):
 
         Blocks of lanes are long: there a division costs little, and counting takes more code.
         """
-        return len(digits) > (FEW if self.blocked else 1)
+        return len(digits) > (FEW if self.blocked else 1) or bool(self.kept)
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
@@ -218,7 +219,22 @@ class Tasks(Loops):
             walkers = [self.program.walks(read.tensor, *pair) for pair in enumerate(read.indices)]
             crossed |= {walkers[-1] or ""} if lane in walkers[:-1] else set()
         place = {name: number for number, name in enumerate(largest)}
-        return sorted(own, key=lambda letter: (letter in crossed, place.get(letter, -1)))
+        return sorted(own, key=lambda letter: (letter in self.serving(), letter in crossed, place.get(letter, -1)))
+
+    @property
+    def kept(self) -> tuple[Part, ...]:
+        """The steps whose results are kept from one task to the next."""
+        return kept(self.phase.parts, self.phase.own)
+
+    def serving(self) -> set[str]:
+        """The letters of tasks that what is kept serves, which are the fastest."""
+        return {*self.phase.own}.difference(*(part.letters for part in self.kept)) if self.kept else set()
+
+    def begins_anew(self) -> Expr:
+        """Whether a task is the first that what is kept serves."""
+        names = [loop.name for letter in sorted(self.serving()) for loop in self.own_loops(letter)]
+        first = Binary("==", Name("task_"), Name("first_task_"))
+        return Binary("||", first, nodes.both([Binary("==", Name(name), ZERO) for name in names]))
 
     def decoded(self) -> tuple[list[tuple[str, Expr]], list[Declare], Expr]:
         """The letters of a task with their extents, the last one fastest; derived values; the number of tasks."""
@@ -232,7 +248,8 @@ class Tasks(Loops):
                 # Tasks that follow one another have the same block where letters are counted. Rows of the letter of
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
-                place = len(digits) - (len(digits) >= FEW and not rows)
+                serving = sum(len(self.own_loops(letter)) for letter in self.serving())
+                place = len(digits) - (serving or (len(digits) >= FEW and not rows))
                 digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
@@ -262,6 +279,6 @@ class Tasks(Loops):
         """The number of lanes per block: fewer if a row needs a buffer."""
         room, steps = nodes.integer(ROOM), {step: one for step, one in self.steps.items() if step != ONE}
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
-        if ZERO in steps or not steps:
-            return room if steps else long
+        if ZERO in steps or not steps or self.kept:
+            return room if steps or self.kept else long
         return Conditional(nodes.both([Binary("==", step, one) for step, one in steps.items()]), long, room)
