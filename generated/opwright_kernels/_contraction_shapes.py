@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -18,6 +18,7 @@ MAX_BATCHES = 8  # axes of batches that the engine walks
 MAX_COPIED = 16  # axes of an operand that it copies
 ENOUGH = 16  # cells that fill vectors
 LANED_LEAST = 4  # rows and columns, as in c/engine/contraction_lanes.h
+CACHED = 2**19  # cells whose copies leave a cache of 1 MB
 OFTEN = 4  # products that read the same rows, whose terms lie apart: all turn them otherwise
 
 
@@ -109,6 +110,19 @@ def beside(shape: Shape) -> bool:
     spread = all(abs(walk.out) != 1 for walk in (shape.rows, shape.columns) if walk.extent != 1)
     alone = min(shape.rows.extent, shape.columns.extent) < LANED_LEAST
     return near and spread and (shape.terms.extent < 8 or alone)
+
+
+def once(shape: Shape, widened: Collection[str]) -> bool:
+    """Whether each element of an operand that is copied in a wider type serves one product: loops widen as they read.
+
+    Copies that stay in a cache cost little. 8 x 1024 x 512 of bf16, each row times a factor of f32, summed over
+    the first axis: 0.06 of the time (AMD Zen 4, gcc 12.2).
+    """
+    others = {"left": shape.columns, "right": shape.rows}
+    cells = math.prod(walk.extent for walk in (shape.rows, shape.columns, shape.terms, *shape.batches))
+    again = (walk.extent for name in widened for walk in shape.batches if not getattr(walk, name))
+    alone = all(others[name].extent == 1 for name in widened) and all(extent == 1 for extent in again)
+    return bool(widened) and alone and cells >= CACHED
 
 
 def _dense(order: Sequence[Walk]) -> list[int]:

@@ -28,7 +28,7 @@ from ._contraction_engines import (
     engine,
     label_of,
 )
-from ._contraction_shapes import Walk, beside, members, shaped
+from ._contraction_shapes import Walk, beside, members, once, shaped
 from ._dtypes import DTYPES
 from ._windows import Placed, Slide, Window
 
@@ -221,7 +221,9 @@ class _One:
         kinds = self.kinds(self.label)
         widened = tuple(side for side, kind in kinds.items() if kind != 1)
         shape = shaped(walks, tuple(spot not in places[2].steps for spot in extents), widened)
-        if shape is None or beside(shape) or (self.label == BYTES and not self.fits(shape.terms.extent)):
+        if shape is None or beside(shape) or once(shape, widened):
+            return None
+        if self.label == BYTES and not self.fits(shape.terms.extent):
             return None
         values = {
             **members(shape, kinds, {"left": places[0].first, "right": places[1].first}),

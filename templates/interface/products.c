@@ -202,6 +202,24 @@ static bool beside(const shape *made)
     return near && separate && made->terms.extent < 8;
 }
 
+// Whether each element of an operand that is widened serves one product: loops widen as they read.
+static bool once(const shape *made, const bool *widened)
+{
+    bool alone = widened[LEFT] || widened[RIGHT];
+    double cells = (double)made->rows.extent * (double)made->columns.extent * (double)made->terms.extent;
+    for (int64_t n = 0; n < made->batches.count; ++n) {
+        cells *= (double)made->batches.at[n].extent;
+    }
+    for (int side = LEFT; side <= RIGHT; ++side) {
+        alone = alone && (!widened[side] || (side == LEFT ? made->columns : made->rows).extent == 1);
+        for (int64_t n = 0; n < made->batches.count; ++n) {
+            const walk *const one = &made->batches.at[n];
+            alone = alone && (!widened[side] || one->step[side] != 0 || one->extent == 1);
+        }
+    }
+    return alone && cells >= 1 << 19; // copies that stay in a cache cost little
+}
+
 // The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none.
 static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate)
 {
@@ -461,7 +479,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     shape made;
     const int64_t most = (255 + llabs(zeros[LEFT])) * (255 + llabs(zeros[RIGHT])); // of a term
     if (!shaped(&axes, reduced, mixed, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||
-        beside(&made)) {
+        beside(&made) || once(&made, mixed)) {
         return none;
     }
     const opwright_dtype sums = direct ? output->dtype : accumulate;

@@ -187,3 +187,9 @@ def test_the_parts_of_numbers_that_lie_together_are_written_where_they_belong() 
     assert {part.target.tensor for part in phase.parts} == {"y"}
     assert phase.lanes == ("f",)
     assert "y_sum_" in of(text_of("complex_scale").replace("y[b, f, 1]", "y[b, f, 0]")).arrays
+
+
+def test_an_operand_that_would_be_widened_for_one_product_is_left_to_loops(tmp_path: Path) -> None:
+    _, module = package({"moe_combine.yaml": text_of("moe_combine")}, tmp_path, "widened_once")
+    gate, y, x = (module.TensorSpec(shape, "bfloat16") for shape in ((1024, 8), (8, 1024, 128), (1024, 128)))
+    assert "a contraction for" not in str(module.explain("moe_combine", gate, y, x))

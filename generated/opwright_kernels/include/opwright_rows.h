@@ -326,6 +326,12 @@ OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from,
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -501,6 +507,12 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf1
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -646,6 +658,12 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *
         const opwright_f16 cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
@@ -797,6 +815,12 @@ OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict f
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -942,6 +966,12 @@ OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict fro
         const double cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
@@ -1093,6 +1123,12 @@ OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -1238,6 +1274,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict fr
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
@@ -1389,6 +1431,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restri
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -1534,6 +1582,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restri
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
@@ -1685,6 +1739,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restri
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -1830,6 +1890,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict fr
         const uint8_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
@@ -1981,6 +2047,12 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict fr
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -2129,6 +2201,12 @@ OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict f
         }
         return room;
     }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
+        }
+        return room;
+    }
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = 0; i < n; ++i) {
             room[i] = from[2 * i];
@@ -2274,6 +2352,12 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict
         const uint64_t cell = *from;
         for (int64_t i = 0; i < n; ++i) {
             room[i] = cell;
+        }
+        return room;
+    }
+    if (step == -1) { // compilers turn vectors
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = *(from - i);
         }
         return room;
     }
