@@ -71,6 +71,7 @@ class Gates:
         value = self.one([
             first, f"src[x] * {first}", f"{first} * {second}", f"{first} - 2 * {second}", f"tanh({first})",
             f"1 - 2 * {first}", f"{first} * {first}", f"src[x] * tanh({first} + {second})", f"log1p({first})",
+            f"tanh({self.grown()})", f"tanh({self.grown()} + {second})", f"{first} * tanh({self.grown()} * 2)",
         ])  # fmt: skip
         return [*self.steps, f"dst[x] = {value}"]
 

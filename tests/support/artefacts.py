@@ -87,6 +87,7 @@ def _ways(table: Mapping[str, Any]) -> list[str]:
             {key: item for key, item in split.items() if key in ("kind", "joins", "when", "attributes")}, sort_keys=True
         )
         for split in table["splits"]
+        if split["kind"] != "whole"  # which says of a size that there is no way
     )
 
 

@@ -2,7 +2,8 @@
 
 In: a sum, and which elements hold an exponential. Out: an equal sum. `t / (t + r)` becomes `1 / (1 + r / t)` if `t` has
 an exponential as a factor: where `t` is infinite, the first is NaN and the second 1. `exp(a) * t` becomes one
-exponential if `t` occurs in `a`: where `t` is infinite, the product is 0 times infinity.
+exponential if `t` occurs in `a`: where `t` is infinite, the product is 0 times infinity. So it is beside the slope of
+`tanh`, which a select tells from 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,21 @@ from fractions import Fraction
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Number
-from .terms import ONE, Sum, Term, add, distributed, literal, negative, product, quotient, terms_of, times, tree_of
+from .terms import (
+    ONE,
+    Sum,
+    Term,
+    add,
+    distributed,
+    literal,
+    negative,
+    product,
+    quotient,
+    select,
+    terms_of,
+    times,
+    tree_of,
+)
 
 EXPONENTIALS = ("exp", "exp2")
 ROOTS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "pow": Fraction(0)}  # exponents; that of `pow` is its own
@@ -22,9 +37,9 @@ Grows = Callable[[Expr], bool]
 
 def bounded(found: Sum, grows: Grows) -> Sum:
     """An equal sum, with its quotients and products of exponentials rewritten."""
-    if not any(grows(node) for term in found for tree, _ in term.factors for node in expr.walk(tree)):
+    if not any(_grown(tree, grows) for term in found for tree, _ in term.factors):
         return found
-    return add(*((_bounded(one, grows),) for term in found for one in _spread(term, grows)))
+    return add(*(_flat(_bounded(one, grows), grows) for term in found for one in _spread(term, grows)))
 
 
 def _bounded(term: Term, grows: Grows) -> Term:
@@ -32,6 +47,28 @@ def _bounded(term: Term, grows: Grows) -> Term:
     while (step := _shared(_rooted(term, grows), grows)) is not None:
         term = step
     return term
+
+
+def _flat(term: Term, grows: Grows) -> Sum:
+    """A term that is 0 where the slope of a `tanh` of exponentials is 0, even if others are infinite there."""
+    slopes = [tree for tree, power in term.factors if power > 0 and _is_sum(tree) and _saturates(tree, grows)]
+    steep = any(power > 0 and tree not in slopes and _steep(tree, grows) for tree, power in term.factors)
+    return select(Binary("==", slopes[0], Number(0)), (), (term,)) if slopes and steep else (term,)
+
+
+def _saturates(tree: Expr, grows: Grows) -> bool:
+    calls = (node for node in expr.walk(tree) if isinstance(node, Call) and node.function == "tanh")
+    return any(_grown(node.arguments[0], grows) for node in calls)
+
+
+def _steep(tree: Expr, grows: Grows) -> bool:
+    """Whether a factor is an exponential, or a sum with one as a factor of a term."""
+    parts = terms_of(tree) if _is_sum(tree) else ()
+    return grows(tree) or any(power > 0 and _steep(own, grows) for part in parts for own, power in part.factors)
+
+
+def _grown(tree: Expr, grows: Grows) -> bool:
+    return any(map(grows, expr.walk(tree)))
 
 
 def _spread(term: Term, grows: Grows) -> Sum:
