@@ -24,7 +24,7 @@ from opwright.review.json_form import schema
 from opwright.review.report import FORMATS
 from opwright.review.values import measured
 from opwright.review.witness import witnessed
-from support import reviewing, specs
+from support import checkout, judged_edits, reviewing, specs
 
 LISTS = "strides=[{}], pads_begin=[0], pads_end=[0], dilations=[{}]"
 PLAIN = f"conv_transpose(src f32[1,1,1], weights f32[1,1,1], {LISTS.format(1, 1)}"
@@ -184,6 +184,19 @@ def test_each_of_two_findings_is_shown_a_call_of_its_own():
 
 
 @pytest.mark.usefixtures("unproven")
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_break_that_also_admits_calls_is_shown_by_a_call_that_it_refuses(turned: bool):
+    """An extent of 0 becomes 1, or the other way round: there are calls that only the old side takes, and others."""
+    file = f"{reviewing.FOLDER}/scores.yaml"
+    before = {file: (checkout.ROOT / "tests" / "data" / "steps" / "causal.yaml").read_text(encoding="utf-8")}
+    after = {file: before[file].replace("T: T, W: W}", 'T: T, W: "max(W, 1)"}', 1)}
+    assert before != after
+    sides = (after, before) if turned else (before, after)
+    shown = witness(judged_edits.reviewed(*sides), "input-axes-changed")
+    assert shown.base.accepted
+    assert not shown.head.accepted
+
+
 @pytest.mark.parametrize(
     ("where", "old", "new"),
     [

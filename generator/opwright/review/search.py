@@ -54,16 +54,20 @@ def search(sides: Sides, edits: Sequence[Edit], wanted: Sequence[Sequence[str]],
     places = [place for op, other in _origins(sides) if (place := place_of(op, other, edits)).seeds]
     ranks = {kind: rank for rank, kinds in enumerate(wanted) for kind in kinds}
     best: tuple[float, Place[Any], Any, Difference] | None = None
-    tried = 0
+    tried, turn, echoes = 0, 0, list[tuple[Place[Any], Any]]()  # what differs is tried as a call of the other side, too
     while places and tried < tries and not (best and (best[0] == 0 or tried > tries // 2)):
-        place = places[tried % len(places)]
-        setting = place.setting(rng, tried // len(places))
+        if echoes:
+            place, setting = echoes.pop()
+        else:
+            place = places[turn % len(places)]
+            setting, turn = place.setting(rng, turn // len(places)), turn + 1
         difference = place.differ(sides, setting)
         if difference.kind == "rules":
             place.keep(setting, difference.broken)
         rank = ranks.get(difference.kind, len(wanted)) + (difference.shared and difference.kind in ranks) / 2
         if rank < (best[0] if best else len(wanted)):
             best = (rank, place, setting, difference)
+            echoes = [(other, setting) for other in places if other is not place]
         tried += 1
     failed = sum(place.failed for place in places)
     if best is None:
