@@ -35,7 +35,7 @@ REFUSED = (
     ("soft_max", "exp(src", "expp(src", "expression", "did you mean 'exp'"),
     ("soft_max", "total[b, a] += exp", "total[b] += exp", "semantics-indices", "'total' takes 1 index (b), not 2"),
     ("soft_max", "{b: B, c: C, a: A}", "{b: B, c: C, a: C}", "semantics-run", "a letter of that run alone"),
-    ("soft_max", "/ total[b, a]", "/ later[b, a]", "step-read", "'later' cannot be read by this step"),
+    ("soft_max", "/ total[b, a]", "/ later[b, a]", "step-read", "'later' cannot be read by this step; it can read peak, src, total"),
     ("soft_max", "dst[b, c, a] = exp", "dst[b, c, a] = a + exp", "semantics-value", "a cell holds one value"),
     ("soft_max", "dst[b, c, a] = exp", "dst[b, 0, a] = exp", "step-letters", "accumulate with +=, max= or min="),
     ("soft_max", "    - peak", "    - double[b] += src[b, c, a]\n    - peak", "name-reserved", "'double'"),

@@ -21,6 +21,7 @@ from .step_keys import words_of_attributes
 from .whole import divisors, within_values
 
 BETWEEN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+READABLE = 8  # names of what a step can read, in a refusal
 
 
 def semantics(op: Op) -> Iterator[Problem]:
@@ -79,10 +80,9 @@ def _step(op: Op, step: Step, assignment: Assignment, written: set[str]) -> Iter
     for read in expr.reads(assignment.value):
         where = assignment.value_at
         if read.tensor not in readable:
-            later = read.tensor in outputs or (
-                BETWEEN.fullmatch(read.tensor) is not None and read.tensor == target.tensor
-            )
-            hint = "; no earlier step has written it" if later else suggestion(read.tensor, readable)
+            made = {one.target.tensor for other in op.semantics.steps for one in other.assignments}
+            known = suggestion(read.tensor, readable) or f"; it can read {', '.join(sorted(readable)[:READABLE])}"
+            hint = "; no earlier step has written it" if read.tensor in outputs | made else known
             message = f"'{read.tensor}' cannot be read by this step{hint}"
             problems.append(Problem(where.moved(read.column), "step-read", message))
         else:
