@@ -36,7 +36,7 @@ MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
     "transformer": (
         lambda: transformer() if FULL else transformer(64),
         (3, 24, 256 if FULL else 64),
-        {"addmm": 9, "mm": 18, "bmm": 12, "_softmax": 2, "gelu": 2, "gelu_backward": 2},
+        {"addmm": 9, "mm": 18, "bmm": 12, "_safe_softmax": 2, "gelu": 2, "gelu_backward": 2},
     ),
 }
 MIN_SHARE = 0.95  # of the multiply-adds of a step
@@ -204,6 +204,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "addmm": lambda: torch.addmm(torch.ones(3), SQUARE, SQUARE.T),
     "addmm.out": lambda: torch.addmm(torch.ones(3), SQUARE, SQUARE.T, out=torch.empty(3, 3)),
     "_softmax": lambda: torch.softmax(SQUARE, 0),
+    "_safe_softmax": lambda: torch._safe_softmax(SQUARE, 1),
     "_log_softmax": lambda: torch.log_softmax(SQUARE, -1),
     "gelu": lambda: functional.gelu(SQUARE, approximate="tanh"),
     "tanh": lambda: torch.tanh(SQUARE),
@@ -232,6 +233,17 @@ def test_an_operator_that_a_spec_names_gives_what_pytorch_gives(kernels: Any, na
     assert ran(kernels.report()) == {name: 1}
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     assert strides(found) == strides(wanted)
+
+
+def test_queries_that_may_see_nothing_get_zeros(kernels: Any) -> None:
+    query, key, value = torch.randn(3, 2, 4, 5, 8).unbind()
+    seen = torch.rand(5, 5) > 0.5
+    seen[2] = False
+    wanted = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+    with kernels.enabled():
+        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert (found[..., 2, :] == 0).all()
 
 
 @pytest.mark.parametrize("transposed", [False, True])
