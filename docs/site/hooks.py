@@ -26,6 +26,9 @@ LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 MOVED = {"generated/opwright_kernels/docs": "reference", "bench": "bench"}
 
 
+START = "site/index.md"
+
+
 def on_config(config: Any) -> Any:
     """List the operations beside the pages of the reference."""
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
@@ -40,6 +43,9 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, path, content=text))
     for picture in (ROOT / "bench").glob("*.png"):
         files.append(File.generated(config, f"bench/{picture.name}", abs_src_path=str(picture)))
+    start = files.get_file_from_path(START)
+    assert start is not None
+    start.dest_uri = "index.html"  # to which the name of the site leads on every page
     return files
 
 

@@ -187,6 +187,7 @@ OPERATION = StepOperation(
     ),
     torch=(
         Aten("_softmax", {"half_to_float": "false"}, {"src": "self", "axis": "dim"}, {}, 0),
+        Aten("_safe_softmax", {"dtype": "none"}, {"src": "self", "axis": "dim"}, {"mode": "inf_as_zero"}, 0),
     ),
 )
 

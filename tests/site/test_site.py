@@ -89,11 +89,19 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
         assert not [one for one in fetched if "canonical" not in one], page
 
 
+def test_every_link_within_the_site_leads_to_a_file(site: Path) -> None:
+    assert (site / "index.html").is_file()
+    for page in set(site.rglob("*.html")) - {site / "404.html"}:
+        for link in re.findall(r'<a[^>]+href="([^"#?:]+)[^":]*"', page.read_text(encoding="utf-8")):
+            target = page.parent / link
+            assert (target / "index.html" if target.is_dir() else target).is_file(), f"{page}: {link}"
+
+
 @pytest.mark.skipif(browser.executable() is None, reason="Chromium is not installed")
 def test_pages_fit_narrow_and_wide_windows_and_their_tables_and_pictures_answer(site: Path) -> None:
     shown = []
     for page in (
-        "site/index",
+        "index",
         "site/compare",
         "reference/soft_max",
         "tables/sharding",
