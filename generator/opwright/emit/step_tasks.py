@@ -116,7 +116,8 @@ class Tasks(Loops):
 
     def run_letter(self, digits: Sequence[tuple[str, Expr]]) -> str:
         """The letter of tasks that follow one another with the same block of lanes; '' if each is taken alone."""
-        return digits[-1][0] if self.blocked and self.counts_on(digits) and digits[-1][0] != "at_" else ""
+        alike = self.blocked and self.counts_on(digits) and digits[-1][0] != "at_"
+        return digits[-1][0] if alike and not self.kept else ""
 
     def in_runs(
         self,
