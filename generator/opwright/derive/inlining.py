@@ -35,7 +35,10 @@ def inlined(found: Program, phases: Iterable[Sequence[Part]], whole: Callable[[P
         near = len(readers) == 1 or all(parts[n][1] == phase for n in readers)
         alike = near and all(id(parts[n][0]) not in engines for n in readers)
         if alike and _fits([other for other, _ in parts], at, readers):
-            parts = [(_replaced(one, part), own) if n in readers else (one, own) for n, (one, own) in enumerate(parts)]
+            parts = [
+                (one.replaced(part.target, part.formulas[0].value), own) if n in readers else (one, own)
+                for n, (one, own) in enumerate(parts)
+            ]
             del parts[at], arrays[part.target.tensor]
     made = tuple(part for part, _ in parts)
     return dataclasses.replace(found, arrays=arrays, parts=made) if len(made) < len(found.parts) else found
@@ -101,15 +104,3 @@ def _fits(parts: Sequence[Part], at: int, readers: Sequence[int]) -> bool:
         if {*other.letters} != {*part.letters} or reads != [part.target] or grown > LARGEST:
             return False
     return not changed and readers[0] > at
-
-
-def _replaced(part: Part, made: Part) -> Part:
-    value = made.formulas[0].value
-    formulas = tuple(
-        dataclasses.replace(
-            formula,
-            assignment=dataclasses.replace(formula.assignment, value=expr.replaced(formula.value, made.target, value)),
-        )
-        for formula in part.formulas
-    )
-    return dataclasses.replace(part, formulas=formulas)

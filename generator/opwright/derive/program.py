@@ -97,6 +97,17 @@ class Part:
         """Its field in the spec."""
         return f"semantics.steps.{self.number}"
 
+    def replaced(self, old: Expr, new: Expr) -> Part:
+        """The step with another value in place of one, wherever its formulas have it."""
+        formulas = tuple(
+            dataclasses.replace(
+                formula,
+                assignment=dataclasses.replace(formula.assignment, value=expr.replaced(formula.value, old, new)),
+            )
+            for formula in self.formulas
+        )
+        return dataclasses.replace(self, formulas=formulas)
+
     def of(self, target: Read, operator: str, value: Expr) -> Part:
         """A part of what it computes, as a step of its own."""
         assignment = dataclasses.replace(self.formulas[0].assignment, target=target, op=operator, value=value)

@@ -37,7 +37,7 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
             first, value = rest[users[0]], _inverse(tree, [rest[n] for n in users])
             assignment = dataclasses.replace(first.formulas[0].assignment, target=cell, op="set", value=value)
             made = Part(first.number, (Formula("", assignment),), None, (), tuple(letters), first.at)
-            rest = [_multiplied(part, tree, cell) if value != tree else _replaced(part, tree, cell) for part in rest]
+            rest = [_multiplied(part, tree, cell) if value != tree else part.replaced(tree, cell) for part in rest]
             rest.insert(users[0], made)
         parts += rest
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
@@ -58,7 +58,7 @@ def hoisted(found: Program) -> Program:
             if cell.tensor not in arrays:
                 arrays[cell.tensor] = Array(cell.tensor, "between", tuple(found.letters[letter] for letter in letters))
                 ahead.append(part.of(cell, "set", value))
-            part = _multiplied(part, tree, cell) if value != tree else _replaced(part, tree, cell)
+            part = _multiplied(part, tree, cell) if value != tree else part.replaced(tree, cell)
         parts.append(part)
     return dataclasses.replace(found, arrays=arrays, parts=(*ahead, *parts)) if ahead else found
 
@@ -109,7 +109,7 @@ def _multiplied(part: Part, divisor: Expr, inverse: Read) -> Part:
     """A step that multiplies by a reciprocal what it divided."""
     for node in [node for node in _nodes(part) if _divisor(node) == divisor]:
         assert isinstance(node, Binary)
-        part = _replaced(part, node, Binary("*", node.left, inverse))
+        part = part.replaced(node, Binary("*", node.left, inverse))
     return part
 
 
@@ -134,7 +134,7 @@ def _reckoned_before(found: Program, part: Part, arrays: dict[str, Array]) -> li
         )
         own = tuple(letter for letter in found.letters if letter in letters)
         made.append(Part(part.number, formulas, part.by, (), own, part.at))
-        part = _replaced(part, tree, cell)
+        part = part.replaced(tree, cell)
     return [*made, part]
 
 
@@ -184,11 +184,3 @@ def _costly(part: Part) -> list[Call]:
         for formula in part.formulas
     )
     return [*dict.fromkeys(node for node in first if all(node in other for other in others))]
-
-
-def _replaced(part: Part, old: Expr, new: Expr) -> Part:
-    formulas = tuple(
-        dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, value=expr.replaced(f.value, old, new)))
-        for f in part.formulas
-    )
-    return dataclasses.replace(part, formulas=formulas)

@@ -52,15 +52,7 @@ def _made(found: Program, parts: Sequence[Part], number: int, sides: Sequence[Re
             name, "between", tuple(dataclasses.replace(found.letters[i.id], name=i.id) for i in indices)
         )
         made.append(part.of(Read(name, indices), "set", side))
-        part = _replaced(part, side, Read(name, indices))
+        part = part.replaced(side, Read(name, indices))
     return dataclasses.replace(
         found, arrays=arrays, parts=(*made, *(part if one is parts[number] else one for one in parts))
     )
-
-
-def _replaced(part: Part, old: Read, new: Read) -> Part:
-    formulas = tuple(
-        dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, value=expr.replaced(f.value, old, new)))
-        for f in part.formulas
-    )
-    return dataclasses.replace(part, formulas=formulas)
