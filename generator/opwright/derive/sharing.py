@@ -1,4 +1,4 @@
-"""Common subexpressions of the steps of a phase, computed once in a step of their own.
+"""Common subexpressions of the steps of a phase, and values of few letters, computed once in a step of their own.
 
 In: a program and its phases. Out: the program with such steps. Only functions that cost much more than a memory access
 are worth it: softmax needs its exponentials twice, a normalisation its root once for many elements. The bits stay the
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from .program import Array, Formula, Part, Program
+from .program import Array, Part, Program
 
 COSTLY = frozenset({"exp", "exp2", "log", "log1p", "tanh", "erf", "pow"})
 ROOTS = frozenset({"sqrt", "rsqrt"})  # cost more than a memory access only if one value serves many elements
@@ -34,10 +34,9 @@ def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]
             letters = [letter for letter in found.letters if letter in expr.names(tree)]
             cell = Read(name, tuple(map(Name, letters)))
             arrays[name] = Array(name, "between", tuple(found.letters[letter] for letter in letters))
-            first, value = rest[users[0]], _inverse(tree, [rest[n] for n in users])
-            assignment = dataclasses.replace(first.formulas[0].assignment, target=cell, op="set", value=value)
-            made = Part(first.number, (Formula("", assignment),), None, (), tuple(letters), first.at)
-            rest = [_multiplied(part, tree, cell) if value != tree else part.replaced(tree, cell) for part in rest]
+            value = _inverse(tree, [rest[n] for n in users])
+            made = rest[users[0]].of(cell, "set", value)
+            rest = [_reading(part, tree, value, cell) for part in rest]
             rest.insert(users[0], made)
         parts += rest
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
@@ -58,7 +57,7 @@ def hoisted(found: Program) -> Program:
             if cell.tensor not in arrays:
                 arrays[cell.tensor] = Array(cell.tensor, "between", tuple(found.letters[letter] for letter in letters))
                 ahead.append(part.of(cell, "set", value))
-            part = _multiplied(part, tree, cell) if value != tree else part.replaced(tree, cell)
+            part = _reading(part, tree, value, cell)
         parts.append(part)
     return dataclasses.replace(found, arrays=arrays, parts=(*ahead, *parts)) if ahead else found
 
@@ -105,11 +104,13 @@ def _divisor(node: Expr) -> Expr | None:
     return node.right if isinstance(node, Binary) and node.op == "/" else None
 
 
-def _multiplied(part: Part, divisor: Expr, inverse: Read) -> Part:
-    """A step that multiplies by a reciprocal what it divided."""
-    for node in [node for node in _nodes(part) if _divisor(node) == divisor]:
+def _reading(part: Part, tree: Expr, value: Expr, cell: Read) -> Part:
+    """A step that reads a value from its array, or multiplies by the value's reciprocal what it divided."""
+    if value == tree:
+        return part.replaced(tree, cell)
+    for node in [node for node in _nodes(part) if _divisor(node) == tree]:
         assert isinstance(node, Binary)
-        part = part.replaced(node, Binary("*", node.left, inverse))
+        part = part.replaced(node, Binary("*", node.left, cell))
     return part
 
 
