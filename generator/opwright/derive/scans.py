@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
+from ..language.evaluate import COMPARED
 from ..language.expr import Binary, Expr, Name, Number, Read, Unary
 from ..language.schema import Located
 from .access import substitute
@@ -21,14 +21,6 @@ from .program import Formula, Part, Program
 from .slopes import folded, minus, slope, without
 
 MAX_CONDITIONS = 4  # on attributes in one guard
-COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,15 @@ from .expr import (
     Value,
     loose_names,
 )
+
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def _exact(a: int, b: int) -> int:
@@ -62,12 +72,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "*": operator.mul,
     "/": _exact,
     "%": _modulo,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    **COMPARED,
     "floor": _floor,
     "ceil": lambda a, b: -_floor(-a, b),
 }

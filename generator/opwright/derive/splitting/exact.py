@@ -5,11 +5,14 @@ In: a formula, sizes and letters. Out: its value, or `Unknown` where it is more 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 from ...language import expr
+from ...language.evaluate import COMPARED
 from ...language.expr import Binary, Call, Expr, Name, Number, Unary
 
 
@@ -30,7 +33,16 @@ class Facts(dict[str, Any]):
 
 
 FUNCTIONS = ("min", "max", "floor", "ceil", "prod")
-_COMPARED = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": lambda a, b: a % abs(b),
+    **COMPARED,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+}
 
 
 def value(tree: Expr, facts: Facts) -> Any:
@@ -46,20 +58,11 @@ def value(tree: Expr, facts: Facts) -> Any:
         return Fraction(0)
     if isinstance(tree, Call) and tree.function in FUNCTIONS:
         arguments = [value(argument, facts) for argument in tree.arguments]
-        if tree.function == "floor":
-            return Fraction(arguments[0].__floor__())
-        if tree.function == "ceil":
-            return Fraction(arguments[0].__ceil__())
+        if tree.function in ("floor", "ceil"):
+            return Fraction(math.floor(arguments[0]) if tree.function == "floor" else math.ceil(arguments[0]))
         if tree.function == "prod":
             return arguments[0] * (value(tree.arguments[0], facts.beside) if facts.beside is not None else 1)
         return min(arguments) if tree.function == "min" else max(arguments)
     if not isinstance(tree, Binary):
         raise Unknown
-    left, right = value(tree.left, facts), value(tree.right, facts)
-    if tree.op in _COMPARED:
-        return getattr(left, _COMPARED[tree.op])(right)
-    if tree.op in ("and", "or"):
-        return (left and right) if tree.op == "and" else (left or right)
-    return {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__, "%": left.__mod__}[tree.op](
-        right
-    )
+    return _OPERATIONS[tree.op](value(tree.left, facts), value(tree.right, facts))
