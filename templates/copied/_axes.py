@@ -282,7 +282,8 @@ def stretched(whole: Extent, parts: Sequence[Extent | None]) -> tuple[int, ...]:
         own = extents if part is None else part if isinstance(part, tuple) else (part,)
         padded = (1,) * (len(extents) - len(own)) + own
         for at, (mine, theirs) in enumerate(zip(padded, extents)):
-            marks[at] |= (mine != theirs) << bit
+            if mine != theirs:
+                marks[at] |= 1 << bit
     return tuple(marks)
 
 

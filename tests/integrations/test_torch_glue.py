@@ -171,3 +171,79 @@ def test_python_serves_where_nothing_compiles_glue_and_the_report_says_so(tmp_pa
         )
         assert "no C++ here" in run(OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
         assert run(OPWRIGHT_TORCH_GLUE="0") == "Python, as OPWRIGHT_TORCH_GLUE=0 says"
+
+
+def leaf(*shape: int) -> Any:
+    return torch.randn(*shape, requires_grad=True)
+
+
+OPTIONS = {"strides": [1, 1], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1], "data_format": "NCX", "weights_format": "OIX"}  # fmt: skip
+# A kept result, a bias whose gradient is a sum, results without gradients, absent ones, several inputs, a stated shape.
+ASKING: dict[str, tuple[list[tuple[int, ...]], dict[str, Any]]] = {
+    "tanh": ([(4, 8)], {}),
+    "convolution": ([(2, 3, 5, 5), (4, 3, 3, 3), (4,)], OPTIONS),
+    "soft_max": ([(4, 8)], {"axis": 1}),
+    "layer_norm": ([(4, 8), (8,), (8,)], {}),
+    "group_norm": ([(2, 4, 5), (4,), (4,)], {"groups": 2, "keep_stats": False, "data_format": "NCX"}),
+    "mat_mul": ([(4, 8), (8, 3)], {}),
+}
+
+
+@pytest.mark.parametrize("function", ASKING)
+def test_gradients_that_glue_notes_are_those_that_python_notes(known: Any, function: str) -> None:
+    shapes, attributes = ASKING[function]
+    given = [leaf(*shape) for shape in shapes]
+    found = []
+    for _ in range(3):
+        results = getattr(torch.ops.opwright, function)(*given, **attributes)
+        seeded = [one for one in (results if isinstance(results, tuple) else (results,)) if one.requires_grad]
+        total = sum((one * torch.arange(one.numel()).view(one.shape)).sum() for one in seeded)
+        found.append((type(seeded[0].grad_fn).__name__, len(seeded), torch.autograd.grad(total, given)))
+    (first, count, grads), _, (last, again, others) = found
+    assert (first, last) == ("RecordedBackward", "CppFunction")
+    assert count == again
+    assert all(torch.equal(one, other) for one, other in zip(grads, others, strict=True))
+
+
+def test_gradients_that_glue_notes_are_autograds_in_every_other_respect(known: Any) -> None:
+    operator, src = known
+    asked = src.clone().requires_grad_()
+    for _ in range(3):
+        found = operator(asked)
+    assert type(found.grad_fn).__name__ == "CppFunction"
+    found.sum().backward(retain_graph=True)
+    once = asked.grad.clone()
+    found.sum().backward()
+    assert torch.equal(asked.grad, 2 * once)
+    with pytest.raises(RuntimeError, match="second time"):
+        found.sum().backward()
+    changed = operator(asked)
+    with torch.no_grad():
+        changed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        changed.sum().backward()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one) or one, lambda one: one):
+        operator(asked)
+    assert [tuple(one.shape) for one in kept] == [tuple(src.shape)]
+    asked.grad = None
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        operator(asked).sum().backward()
+    assert torch.allclose(asked.grad, once)
+    assert torch.func.vmap(lambda one: operator(asked) + one)(torch.ones(3)).shape == (3, *src.shape)
+
+
+def test_gradients_of_gradients_run_from_operator_to_operator(known: Any) -> None:
+    src, weights = leaf(1, 3, 5, 5), leaf(4, 3, 3, 3)
+
+    def second(made: Any) -> Any:
+        (grad,) = torch.autograd.grad(made.pow(2).sum(), weights, create_graph=True)
+        return torch.autograd.grad(grad.pow(2).sum(), (src, weights))
+
+    padded = torch.nn.functional.pad(src, (0, 1, 1, 0))
+    for _ in range(3):
+        ours = second(torch.ops.opwright.convolution(src, weights, **OPTIONS))
+        theirs = second(torch.conv2d(padded, weights))
+        padded = torch.nn.functional.pad(src, (0, 1, 1, 0))
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-2)

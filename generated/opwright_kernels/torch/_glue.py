@@ -2,8 +2,9 @@
 """Calls of operators like one before, without Python: glue.cpp, and what it is told of calls.
 
 In: operators whose kernels are Python's, and calls of theirs. Out: the same operators, whose later calls go from the
-dispatcher of PyTorch to the kernel. It is compiled for the PyTorch at hand when an operator is first called. Where that
-cannot be done, and with OPWRIGHT_TORCH_GLUE=0, all calls stay Python's, and `state` says why.
+dispatcher of PyTorch to the kernel, and their gradients from operator to operator. It is compiled for the PyTorch at
+hand when an operator is first called. Where that cannot be done, and with OPWRIGHT_TORCH_GLUE=0, all calls stay
+Python's, and `state` says why.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ void opwright_torch_remove(void *known);
 int64_t opwright_torch_hits(void *known);
 int opwright_torch_asked(void *glue);
 void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison);
+int opwright_torch_noting(void *glue);
+void opwright_torch_note(void *glue, const int64_t *words, int64_t count);
 int64_t opwright_torch_dead(void *glue);
 void opwright_torch_forget(void *glue, int paused);
 """
@@ -120,6 +123,18 @@ class Glue:
     def asked(self) -> bool:
         """Whether the call that runs is one that the glue would remember."""
         return self.lib is not None and bool(self.lib.opwright_torch_asked(self.handle))
+
+    def noting(self) -> bool:
+        """Whether the gradients of the call that runs are ones that the glue would note by itself the next time."""
+        return self.lib is not None and bool(self.lib.opwright_torch_noting(self.handle))
+
+    def note(self, space: str, words: Sequence[int | str]) -> None:
+        """Say how the gradients of a call are computed; operators of the package are given by name."""
+        known = [
+            int(self.ffi.cast("intptr_t", self.operators[space, word])) if isinstance(word, str) else word
+            for word in words
+        ]
+        self.lib.opwright_torch_note(self.handle, self.ffi.new("int64_t[]", known), len(known))
 
     def tell(
         self,

@@ -60,7 +60,7 @@ def _register() -> None:
         GLUE.pending.append((NAMESPACE, function))
         _LIBRARY.impl(
             function,
-            shortened(operation, kernel, recorded(asked, below(kernel, _operator(function))), general),
+            shortened(operation, kernel, recorded(asked, below(kernel, _operator(function)), NAMESPACE), general),
             "AutogradCPU",
             with_keyset=True,
         )

@@ -15,6 +15,7 @@ import torch
 from .._description import Related
 from .._errors import Refusal
 from .._operation import Operation
+from ._glue import GLUE
 from ._schema import outputs_of
 from ._tensors import cast, flat, has_row
 
@@ -195,7 +196,8 @@ class Autograd:
                     made[function] = self.results(gradient, ctx, values, seeds)
                 found.append(_fitted(made[function][gradient.results[one]], ctx.shapes.get(one)))
             else:
-                found.append(_summed(self.operation, seeds[self.operation.output], ctx.attributes, one))
+                seed = seeds[self.operation.output]
+                found.append(seed.sum(_summed_over(self.operation, seed.ndim, ctx.attributes, one)))
         return tuple(found) if len(found) > 1 else found[0]
 
     def results(
@@ -206,8 +208,8 @@ class Autograd:
         Data types that no row of it mixes are computed in f32; autograd hands each gradient on in its input's type.
         """
         inputs = [
-            seeds[name] if kind == "seed" else None if kind == "absent" else values[kind, name]
-            for kind, name in gradient.inputs
+            _seed(info, seeds[name]) if kind == "seed" else None if kind == "absent" else values[kind, name]
+            for info, (kind, name) in zip(gradient.operation.inputs, gradient.inputs)
         ]
         attributes = {}
         for name, kind, own in gradient.attributes:
@@ -219,7 +221,93 @@ class Autograd:
         return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
 
 
-def recorded(asked: Autograd, kernel: Callable[..., Any]) -> Callable[..., Any] | None:
+_NONE, _RESULT, _SUM = range(3)  # what the gradient in an input is, in glue.cpp
+_ABSENT, _SEED, _KEPT, _SHAPE, _ATTRIBUTE, _DEFAULT = range(6)  # where an argument comes from, there
+
+
+def noted(asked: Autograd, ctx: Any, inputs: Sequence[Any], result: Any) -> list[int | str] | None:
+    """What the glue is told of a call whose gradients are set up. Inputs that are left out do not count.
+
+    None where Python has to compute them: inputs that are lists, data types that no row mixes, other words of layouts.
+    """
+    needed = asked.saved.get(tuple([n for n, one in enumerate(inputs) if one is not None and _differentiable(one)]))
+    if needed is None:
+        return None
+    outputs = result if isinstance(result, tuple) else (result,)
+    seeded = [n for n in range(len(outputs)) if n not in needed.silent]
+    values = {("input", asked.names[n]): inputs[n] for n in needed.inputs if inputs[n] is not None}
+    values |= {("output", asked.outputs[n]): outputs[n] for n in needed.outputs}
+    values |= {("seed", name): one for name, one in zip(asked.outputs, outputs)}
+    calls: dict[str, list[int | str]] = {}
+    found: list[int | str] = []
+    present = [n for n, value in enumerate(inputs) if value is not None]
+    for n in present:
+        one = asked.names[n]
+        gradient = asked.known.get(one)
+        if not _differentiable(inputs[n]):
+            found.append(_NONE)
+        elif gradient is None:
+            axes = _summed_over(asked.operation, outputs[0].ndim, ctx.attributes, one)
+            found += [_SUM, len(axes), *axes]
+        else:
+            function = gradient.operation.function
+            if function not in calls:
+                told = _call(asked, gradient, values, ctx.attributes, present, seeded)
+                if told is None:
+                    return None
+                calls[function] = [function, *told]
+            place = outputs_of(gradient.operation).index(gradient.results[one])
+            found += [_RESULT, list(calls).index(function), place]
+    kept = [present.index(n) for n in needed.inputs if n in present]
+    shapes = [present.index(n) for n in needed.shapes if n in present]
+    places = [word for group in (kept, needed.outputs, shapes, seeded) for word in (len(group), *group)]
+    return [*places, len(calls), *[word for call in calls.values() for word in call], len(present), *found]
+
+
+def _call(
+    asked: Autograd,
+    gradient: Gradient,
+    values: Mapping[tuple[str, str], Any],
+    attributes: Mapping[str, Any],
+    present: Sequence[int],
+    seeded: Sequence[int],
+) -> list[int] | None:
+    """Where the arguments of an operator that computes a gradient come from; None where Python has to call it."""
+    other = gradient.operation
+    given = [
+        _seed(info, values[pair]) if pair[0] == "seed" else values.get(pair)
+        for info, pair in zip(other.inputs, gradient.inputs)
+    ]
+    if getattr(other, "joined", ()) or not has_row(other, given):
+        return None
+    kept = [pair for pair in values if pair[0] != "seed"]
+    words: list[int] = []
+    for value, (kind, name) in zip(given, gradient.inputs):
+        if value is None:
+            words += [_ABSENT, 0]
+        else:
+            words += (
+                [_SEED, seeded.index(asked.outputs.index(name))]
+                if kind == "seed"
+                else [_KEPT, kept.index((kind, name))]
+            )
+    sources = {name: (kind, own) for name, kind, own in gradient.attributes}
+    forward = list(asked.operation.attributes)
+    for name in other.attributes:
+        kind, own = sources.get(name, ("default", ""))
+        if kind == "shape":
+            words += [_SHAPE, present.index(asked.names.index(own))]
+        elif kind == "attribute":
+            value = attributes[own]
+            if isinstance(value, str) and gradient.words.get(value, value) != value:
+                return None
+            words += [_ATTRIBUTE, forward.index(own)]
+        else:
+            words += [_DEFAULT, 0]
+    return words
+
+
+def recorded(asked: Autograd, kernel: Callable[..., Any], space: str) -> Callable[..., Any] | None:
     """A kernel that notes its gradient, of inputs and then a dict of attributes; None for one that takes lists."""
     if getattr(asked.operation, "joined", ()) or asked.operation.stating:
         return None
@@ -230,7 +318,10 @@ def recorded(asked: Autograd, kernel: Callable[..., Any]) -> Callable[..., Any] 
             *given, attributes = args
             found = kernel(*given, **attributes)
             left_out = [None] * (len(asked.names) - len(given))
-            asked.setup(ctx, [*given, *left_out], found, {**asked.operation.defaults, **attributes})
+            inputs = [*given, *left_out]
+            asked.setup(ctx, inputs, found, {**asked.operation.defaults, **attributes})
+            if GLUE.noting() and (words := noted(asked, ctx, inputs, found)) is not None:
+                GLUE.note(space, words)
             return found
 
         @staticmethod
@@ -272,6 +363,11 @@ def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:
     return output.numel() == 0 and all(part.numel() for part in flat(inputs))
 
 
+def _seed(info: Any, seed: torch.Tensor) -> torch.Tensor | None:
+    """The gradient in an output; none in one that the call lacked, where the operation does without."""
+    return None if info.optional and seed.shape == (0,) else seed
+
+
 def _fitted(found: Any, shape: Any) -> Any:
     """The gradient in an input, cut where several inputs were joined."""
     if not isinstance(shape, list):
@@ -282,12 +378,12 @@ def _fitted(found: Any, shape: Any) -> Any:
     return list(torch.split(found, [part[axis] for part in shape], axis))
 
 
-def _summed(operation: Operation, seed: Any, attributes: Mapping[str, Any], one: str) -> Any:
-    """The gradient in an input that is added along one axis of the output: the sum over all others."""
+def _summed_over(operation: Operation, axes: int, attributes: Mapping[str, Any], one: str) -> list[int]:
+    """Of the gradient in an input that is added along one axis of the output: all others, over which it is a sum."""
     facts, axis = operation.resolve.__globals__, operation.added[one]
     attribute, wide = operation.laid_out[operation.output]
     word = facts["WORDS"][attribute].spellings[attributes[attribute]]
     order = facts["LAYOUTS"][attribute][word]
-    several = seed.ndim - len(order) + 1
+    several = axes - len(order) + 1
     labels = [label for label in order for _ in range(several if label == wide else 1)]
-    return seed.sum([n for n, label in enumerate(labels) if label != axis])
+    return [n for n, label in enumerate(labels) if label != axis]

@@ -1,8 +1,9 @@
 // Calls of operators like one before, from the dispatcher's stack to the kernel without Python.
 //
 // In: operators that Python has registered, and of a call what Python found out: which kernels it runs, and what each of
-// their arguments is. Out: kernels at the places of the CPU and of autograd. A call that differs in nothing but the contents
-// of its tensors gets memory for its results and runs the same kernels; every other one is Python's. This is PyTorch's C++
+// their arguments is, and which operators compute its gradients. Out: kernels at the places of the CPU and of autograd. A
+// call that differs in nothing but the contents of its tensors gets memory for its results and runs the same kernels, and
+// notes the same gradients; every other one is Python's. This is PyTorch's C++
 // interface: its stable one has neither the key set of a call, nor a way to hand a call on below autograd, nor a question
 // whether a tensor requires grad.
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,8 +24,11 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/FuncTorchTLS.h>
+#include <ATen/ops/sum.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 namespace {
@@ -64,6 +69,32 @@ struct Dead {
 
 struct Operator;
 
+// How the gradients of a call are computed that asks for some. Never freed, as nodes of graphs refer to it.
+struct Gradients {
+    // Where an argument comes from: it is a value, the gradient in an output, a tensor that is kept, or a shape that is.
+    enum class From : int64_t { VALUE, SEED, KEPT, SHAPE };
+    struct Part {
+        From from;
+        size_t place;
+        c10::IValue value;
+    };
+    struct Backward {
+        const c10::OperatorHandle *handle;
+        std::vector<Part> parts;
+    };
+    // The gradient in an input: none, a result of an operator, or a sum over axes of the gradient in the first output.
+    enum class Is : int64_t { NONE, RESULT, SUM };
+    struct Found {
+        Is is;
+        size_t call, place;
+        std::vector<int64_t> axes;
+    };
+    std::vector<size_t> inputs, outputs, shapes;  // of what is kept, the places among the tensors that the call has
+    std::vector<size_t> seeded;                   // the outputs on which gradients depend
+    std::vector<Backward> calls;
+    std::vector<Found> found;
+};
+
 // The operators of one package.
 struct Glue {
     std::vector<std::unique_ptr<Operator>> operators;
@@ -99,6 +130,7 @@ struct Known {
     std::vector<int64_t> kept;  // numbers of what Python keeps for it
     int64_t bytes = 0;          // of memory between steps, and of what is not returned
     int poison = -1;
+    mutable std::unordered_map<uint64_t, const Gradients *> gradients;  // by the inputs that ask for some, a bit each
 };
 
 class Key {
@@ -290,16 +322,43 @@ struct Asked {
 };
 thread_local Asked *asked = nullptr;
 
+// A call that Python notes the gradients of, and what it says of them.
+struct Noted {
+    const Glue *glue;
+    std::vector<int64_t> answer = {};
+};
+thread_local Noted *noted = nullptr;
+
+// Sets a variable of a thread, and back at the end.
+template <typename T>
+struct Within {
+    T *&variable, *outer;
+    Within(T *&where, T *inner) : variable(where), outer(std::exchange(where, inner)) {}
+    Within(const Within &) = delete;
+    Within &operator=(const Within &) = delete;
+    ~Within() { variable = outer; }
+};
+
 struct Operator {
-    Operator(Glue *owner, const c10::OperatorHandle &handle) : glue(owner), count(handle.schema().arguments().size()) {}
+    Operator(Glue *owner, const c10::OperatorHandle &its)
+        : glue(owner), handle(its), count(handle.schema().arguments().size()) {
+        while (inputs < count && !handle.schema().arguments()[inputs].kwarg_only()) ++inputs;
+    }
     Glue *glue;
+    c10::OperatorHandle handle;
     size_t count;                          // of arguments
+    size_t inputs = 0;                     // of these, which stand first
     std::shared_ptr<Kernel> on_cpu;        // Python's; another one whenever the operator's place is taken
     std::shared_ptr<Kernel> autograd;      // never another one
     std::unordered_map<uint64_t, std::shared_ptr<const Known>> known;  // by the hash of their keys
     std::atomic<int64_t> hits{0};
     std::vector<std::unique_ptr<torch::Library>> registered;
+    std::map<std::vector<int64_t>, std::unique_ptr<const Gradients>> gradients;  // by what Python said, and the attributes
 
+    bool describe_call(const Stack &stack, Key &key) const;
+    std::shared_ptr<const Known> find(const Key &key) const;
+    const Gradients *keep(const std::vector<int64_t> &words, const Stack &arguments);
+    void record(c10::DispatchKeySet keys, c10::DispatchKeySet below, Stack *stack, uint64_t asking);
     void compute(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
     void hand_on(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
     std::shared_ptr<Known> ask(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack);
@@ -372,11 +431,7 @@ std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::Dis
         const c10::IValue &input = (*stack)[n];
         own.inputs.push_back(input.isTensor() && input.toTensor().defined() ? address(input) : 0);
     }
-    struct Asking {
-        Asked *outer;
-        explicit Asking(Asked *inner) : outer(std::exchange(asked, inner)) {}
-        ~Asking() { asked = outer; }
-    } asking(&own);
+    const Within<Asked> within(asked, &own);
     const size_t below = stack->size() - count;
     hand_on(handle, keys, stack);
     auto found = std::make_shared<Known>(glue);
@@ -387,18 +442,28 @@ std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::Dis
     return found;
 }
 
+bool Operator::describe_call(const Stack &stack, Key &key) const {
+    if (glue->paused.load(std::memory_order_relaxed)) return false;
+    for (size_t n = stack.size() - count; n < stack.size(); ++n) {
+        if (!describe(stack[n], key)) return false;
+    }
+    return key.fits();
+}
+
+// What is known under the hash of a key, for the holder of the lock.
+std::shared_ptr<const Known> Operator::find(const Key &key) const {
+    const auto at = known.find(key.hash());
+    return at == known.end() ? nullptr : at->second;
+}
+
 void Operator::compute(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
     Key key;
-    bool usual = !glue->paused.load(std::memory_order_relaxed);
-    for (size_t n = stack->size() - count; usual && n < stack->size(); ++n) usual = describe((*stack)[n], key);
-    if (!usual || !key.fits()) return hand_on(handle, keys, stack);
-    const uint64_t hash = key.hash();
+    if (!describe_call(*stack, key)) return hand_on(handle, keys, stack);
     std::shared_ptr<const Known> found;
     int64_t epoch = 0;
     {
         const std::lock_guard<std::mutex> guard(glue->lock);
-        const auto at = known.find(hash);
-        if (at != known.end()) found = at->second;
+        found = find(key);
         epoch = glue->epoch;
     }
     if (!found) {
@@ -406,7 +471,7 @@ void Operator::compute(const c10::OperatorHandle &handle, c10::DispatchKeySet ke
         made->key = key.words();
         const std::lock_guard<std::mutex> guard(glue->lock);
         if (known.size() >= MAX_KNOWN) known.clear();
-        if (epoch == glue->epoch) known.emplace(hash, made);
+        if (epoch == glue->epoch) known.emplace(key.hash(), made);
         return;
     }
     if (!found->calls.empty() && key.is(found->key) && run(*found, stack, count)) {
@@ -414,6 +479,157 @@ void Operator::compute(const c10::OperatorHandle &handle, c10::DispatchKeySet ke
         return;
     }
     hand_on(handle, keys, stack);
+}
+
+// A known call and its node in the graph of autograd: puts its results on the stack, and returns those that have it.
+// The address of what is known of gradients stands in the context as a number, which compiled autograd takes for a
+// constant.
+struct Recorded final : torch::autograd::Function<Recorded> {
+    using List = torch::autograd::variable_list;
+
+    static List forward(
+        torch::autograd::AutogradContext *context, Operator *own, const Known *known, const Gradients *how,
+        c10::DispatchKeySet below, Stack *stack, at::TensorList inputs) {
+        const size_t first = stack->size() - own->count;
+        if (run(*known, stack, own->count)) {
+            own->hits.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            own->hand_on(own->handle, below, stack);
+        }
+        List seeded, kept;
+        for (const size_t n : how->seeded) seeded.push_back((*stack)[first + n].toTensor());
+        for (const size_t n : how->inputs) kept.push_back(inputs[n]);
+        for (const size_t n : how->outputs) kept.push_back((*stack)[first + n].toTensor());
+        context->saved_data["how"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(how));
+        for (const size_t n : how->shapes) context->saved_data[std::to_string(n)] = inputs[n].sizes();
+        context->save_for_backward(std::move(kept));
+        return seeded;
+    }
+
+    static List backward(torch::autograd::AutogradContext *context, const List &seeds) {
+        const auto &how = *reinterpret_cast<const Gradients *>(static_cast<intptr_t>(context->saved_data["how"].toInt()));
+        const List kept = context->get_saved_variables();
+        std::vector<Stack> made(how.calls.size());
+        List found(how.found.size() + BESIDES);
+        for (size_t n = 0; n < how.found.size(); ++n) {
+            const Gradients::Found &one = how.found[n];
+            if (one.is == Gradients::Is::NONE || !context->needs_input_grad(n)) continue;
+            if (one.is == Gradients::Is::SUM) {
+                found[n + BESIDES] = at::sum(seeds[0], one.axes);
+                continue;
+            }
+            if (made[one.call].empty()) made[one.call] = compute(*context, how.calls[one.call], seeds, kept);
+            found[n + BESIDES] = made[one.call][one.place].toTensor();
+        }
+        return found;
+    }
+
+private:
+    static constexpr size_t BESIDES = 5;  // arguments of forward before the inputs
+
+    static Stack compute(
+        torch::autograd::AutogradContext &context, const Gradients::Backward &backward, const List &seeds, const List &kept) {
+        Stack stack;
+        for (const Gradients::Part &part : backward.parts) {
+            switch (part.from) {
+            case Gradients::From::VALUE: stack.push_back(part.value); break;
+            case Gradients::From::SEED: stack.emplace_back(seeds[part.place]); break;
+            case Gradients::From::KEPT: stack.emplace_back(kept[part.place]); break;
+            case Gradients::From::SHAPE: stack.push_back(context.saved_data[std::to_string(part.place)]); break;
+            }
+        }
+        backward.handle->callBoxed(&stack);
+        return stack;
+    }
+};
+
+// What Python said of gradients, of a call with these arguments.
+const Gradients *Operator::keep(const std::vector<int64_t> &words, const Stack &arguments) {
+    Key key;
+    for (size_t n = inputs; n < count; ++n) (void)describe(arguments[n], key);
+    std::vector<int64_t> name = key.words();
+    name.insert(name.end(), words.begin(), words.end());
+    std::unique_ptr<const Gradients> &place = gradients[name];
+    if (place) return place.get();
+    auto made = std::make_unique<Gradients>();
+    auto next = [at = words.begin()]() mutable { return static_cast<size_t>(*at++); };
+    for (std::vector<size_t> *places : {&made->inputs, &made->outputs, &made->shapes, &made->seeded}) {
+        places->resize(next());
+        for (size_t &one : *places) one = next();
+    }
+    made->calls.resize(next());
+    for (Gradients::Backward &one : made->calls) {
+        one.handle = &reinterpret_cast<const Operator *>(next())->handle;
+        for (const c10::Argument &argument : one.handle->schema().arguments()) {
+            enum Said : size_t { ABSENT, SEED, KEPT, SHAPE, ATTRIBUTE, DEFAULT };
+            const size_t said = next(), value = next();
+            Gradients::Part part{Gradients::From::VALUE, value, {}};
+            if (said == SEED) part.from = Gradients::From::SEED;
+            if (said == KEPT) part.from = Gradients::From::KEPT;
+            if (said == SHAPE) part.from = Gradients::From::SHAPE;
+            if (said == ATTRIBUTE) part.value = arguments[inputs + value];
+            if (said == DEFAULT) part.value = *argument.default_value();
+            one.parts.push_back(std::move(part));
+        }
+    }
+    made->found.resize(next());
+    for (Gradients::Found &one : made->found) {
+        one.is = static_cast<Gradients::Is>(next());
+        if (one.is == Gradients::Is::RESULT) one.call = next(), one.place = next();
+        if (one.is == Gradients::Is::SUM) {
+            one.axes.resize(next());
+            for (int64_t &axis : one.axes) axis = static_cast<int64_t>(next());
+        }
+    }
+    place = std::move(made);
+    return place.get();
+}
+
+bool is_transformed() {  // by functorch, which takes Functions of Python alone
+    const auto &transforms = at::functorch::functorchTLSAccessor();
+    if (!transforms) return false;
+    try {
+        transforms->checkSupportsCppAutogradFunction();
+    } catch (const c10::Error &) {
+        return true;
+    }
+    return false;
+}
+
+// A call that asks for gradients in some inputs.
+void Operator::record(c10::DispatchKeySet keys, c10::DispatchKeySet below, Stack *stack, uint64_t asking) {
+    Key key;
+    const size_t first = stack->size() - count;
+    if (!asking || is_transformed() || !describe_call(*stack, key)) return autograd->callBoxed(handle, keys, stack);
+    std::shared_ptr<const Known> found;
+    const Gradients *how = nullptr;
+    {
+        const std::lock_guard<std::mutex> guard(glue->lock);
+        found = find(key);
+        if (found && key.is(found->key)) {
+            const auto at = found->gradients.find(asking);
+            if (at != found->gradients.end()) how = at->second;
+        }
+    }
+    if (how) {
+        c10::SmallVector<at::Tensor, 8> tensors;  // those that the call has
+        for (size_t n = first; n < first + inputs; ++n) {
+            if ((*stack)[n].isTensor() && (*stack)[n].toTensor().defined()) tensors.push_back((*stack)[n].toTensor());
+        }
+        Recorded::List made = Recorded::apply(this, found.get(), how, below, stack, at::TensorList(tensors));
+        for (size_t n = 0; n < made.size(); ++n) (*stack)[first + how->seeded[n]] = std::move(made[n]);
+        return;
+    }
+    const Stack arguments(stack->begin() + static_cast<Stack::difference_type>(first), stack->end());
+    Noted own{glue};
+    {
+        const Within<Noted> within(noted, &own);
+        autograd->callBoxed(handle, keys, stack);
+    }
+    if (own.answer.empty()) return;
+    const std::lock_guard<std::mutex> guard(glue->lock);
+    found = find(key);
+    if (found && !found->calls.empty() && key.is(found->key)) found->gradients[asking] = keep(own.answer, arguments);
 }
 
 struct OnCpu final : c10::OperatorKernel {
@@ -424,9 +640,37 @@ struct OnCpu final : c10::OperatorKernel {
     Operator *own;
 };
 
-bool asks_for_gradients(const at::TensorBase &tensor, bool recording) {
-    return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta() &&
-           ((recording && tensor.requires_grad()) || tensor._fw_grad(0).defined());
+// Which of the first arguments ask for gradients, a bit each; 0 where one does that is not among the first 64, or in a
+// list, or for a derivative of forward mode.
+struct Asking {
+    bool any = false;
+    uint64_t bits = 0;
+};
+
+Asking asking_of(const Stack &stack, size_t count) {
+    const bool recording = c10::GradMode::is_enabled();
+    Asking found;
+    bool odd = false;
+    auto look = [&](const at::TensorBase &tensor, size_t n) {
+        if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->autograd_meta()) return;
+        const bool forward = tensor._fw_grad(0).defined();
+        if (!forward && !(recording && tensor.requires_grad())) return;
+        found.any = true;
+        odd = odd || forward || n >= 64;
+        if (n < 64) found.bits |= uint64_t{1} << n;
+    };
+    for (size_t n = 0; n < count; ++n) {
+        const c10::IValue &value = stack[stack.size() - count + n];
+        if (value.isTensor()) {
+            look(value.toTensor(), n);
+        } else if (value.isList()) {
+            for (const c10::IValue &entry : value.toListRef()) {
+                if (entry.isTensor()) look(entry.toTensor(), 64);
+            }
+        }
+    }
+    if (odd) found.bits = 0;
+    return found;
 }
 
 // At the place of autograd: straight on where nothing asks for it and nothing but the CPU comes after it.
@@ -434,24 +678,13 @@ struct AtAutograd final : c10::OperatorKernel {
     explicit AtAutograd(Operator *own) : own(own) {}
     void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
         const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
-        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU || is_asked_for(*stack)) {
-            own->autograd->callBoxed(handle, keys, stack);
+        if (below.highestPriorityTypeId() != c10::DispatchKey::CPU) return own->autograd->callBoxed(handle, keys, stack);
+        const Asking asking = asking_of(*stack, own->count);
+        if (asking.any) {
+            own->record(keys, below, stack, asking.bits);
         } else {
             own->compute(handle, below, stack);
         }
-    }
-    bool is_asked_for(const Stack &stack) const {
-        const bool recording = c10::GradMode::is_enabled();
-        for (size_t n = stack.size() - own->count; n < stack.size(); ++n) {
-            if (stack[n].isTensor()) {
-                if (asks_for_gradients(stack[n].toTensor(), recording)) return true;
-            } else if (stack[n].isList()) {
-                for (const c10::IValue &entry : stack[n].toListRef()) {
-                    if (entry.isTensor() && asks_for_gradients(entry.toTensor(), recording)) return true;
-                }
-            }
-        }
-        return false;
     }
     Operator *own;
 };
@@ -536,6 +769,16 @@ PUBLIC void opwright_torch_tell(void *glue, const int64_t *words, int64_t count,
         asked->kept.push_back(number);
         asked->poison = poison;
     }
+}
+
+// Whether the calling thread is within a call whose gradients Python is asked about.
+PUBLIC int opwright_torch_noting(void *glue) { return noted && noted->glue == glue; }
+
+// What Python says of the gradients of a call: the places of inputs, outputs and shapes that are kept, and of outputs
+// on which gradients depend, then of each operator its address and where its arguments come from, then of each tensor
+// that the call has where its gradient is found.
+PUBLIC void opwright_torch_note(void *glue, const int64_t *words, int64_t count) {
+    if (noted && noted->glue == glue) noted->answer.assign(words, words + count);
 }
 
 // The numbers of what Python need not keep any more, one after the other, and at the end -1.
