@@ -107,9 +107,6 @@ def resolve(
         outputs={
             "dst": Output(dst_shape_, dst_at_),
         },
-        between={
-            "dst_sum_": (0, (4096, 4096)),
-        },
         terms=rules.sum_((
             N * C * rules.prod(i_ for i_ in I),
         )),
@@ -141,7 +138,6 @@ OPERATION = StepOperation(
         ArrayInfo("src", "input", {"N": "", "C": "", "X": ""}),
         ArrayInfo("slope", "input", {"N": "", "C": "", "X": ""}),
         ArrayInfo("dst", "output", {"N": "", "C": "", "X": ""}),
-        ArrayInfo("dst_sum_", "between", {}),
     ),
     fields=(
         Field("N", "value", "N", "", 0, 1),
@@ -159,16 +155,11 @@ OPERATION = StepOperation(
         Field("dst_N", "stride", "dst", "N", 0, 0),
         Field("dst_C", "stride", "dst", "C", 0, 0),
         Field("dst_X", "stride", "dst", "X", 3, 0),
-        Field("dst_sum__at", "at", "dst_sum_", "", 0, 0),
-        Field("task_bytes_", "bytes", "", "", 0, 0),
         Field("lanes_", "lanes", "", "", 1, 0),
     ),
     outputs=("dst",),
     phases=(
-        (
-            Lanes("i", True, (("src", "X"), ("dst", "X"), ), terms=6),
-            Lanes("c", True, (("src", "C"), ("dst", "C"), ), terms=6),
-        ),
+        (Lanes("i", True, (("dst", "X"), ("src", "X"), )), Lanes("c", True, (("dst", "C"), ("src", "C"), )), ),
     ),
     accumulate=("float32", "float32", "float32"),
     roles=(
@@ -180,6 +171,7 @@ OPERATION = StepOperation(
             {"n": "batch", "c": "batch", "i": "batch"},
         ),
     ),
+    in_place={"dst": ("src",)},
     laid_out={"src": ("data_format", "X"), "slope": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(
         Related(
@@ -232,7 +224,7 @@ def prelu(
         all f16; sums in f32
 
     Writes into `out`, and returns it if it is given. `threads` (>= 1) changes no bit of the result,
-    `specialize` has no effect. Raises SpecError if the call breaks a rule, before anything is written:
-    docs/prelu.md.
+    `specialize` has no effect. `out` may be the input itself, src, if dtype, shape and strides agree. Raises
+    SpecError if the call breaks a rule, before anything is written: docs/prelu.md.
     """
     return OPERATION.call((src, slope), (data_format, per_channel_broadcast), out, threads, specialize)

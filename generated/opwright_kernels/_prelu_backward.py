@@ -116,7 +116,6 @@ def resolve(
             "diff_slope": Output(diff_slope_shape_, diff_slope_at_),
         },
         between={
-            "diff_src_sum_": (-1, (N * C * rules.prod(i_ for i_ in I),)),
             "diff_slope_sum_": (-1, (SN * SC * rules.prod(si_ for si_ in SI),)),
         },
         terms=rules.sum_((
@@ -152,7 +151,6 @@ OPERATION = StepOperation(
         ArrayInfo("diff_dst", "input", {"N": "", "C": "", "X": ""}),
         ArrayInfo("diff_src", "output", {"N": "", "C": "", "X": ""}),
         ArrayInfo("diff_slope", "output", {"N": "", "C": "", "X": ""}),
-        ArrayInfo("diff_src_sum_", "between", {}),
         ArrayInfo("diff_slope_sum_", "between", {}),
     ),
     fields=(
@@ -177,20 +175,19 @@ OPERATION = StepOperation(
         Field("diff_slope_N", "stride", "diff_slope", "N", 0, 0),
         Field("diff_slope_C", "stride", "diff_slope", "C", 0, 0),
         Field("diff_slope_X", "stride", "diff_slope", "X", 3, 0),
-        Field("diff_src_sum__at", "at", "diff_src_sum_", "", 0, 0),
         Field("diff_slope_sum__at", "at", "diff_slope_sum_", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 4, 0),
+        Field("lanes_", "lanes", "", "", 3, 0),
     ),
     outputs=("diff_src", "diff_slope"),
     phases=(
         (
-            Lanes("i", True, (("src", "X"), ("diff_dst", "X"), )), Lanes("c", True, (("src", "C"), ("diff_dst", "C"), ))
+            Lanes("i", True, (("diff_src", "X"), ("src", "X"), ("diff_dst", "X"), )),
+            Lanes("c", True, (("diff_src", "C"), ("src", "C"), ("diff_dst", "C"), )),
         ),
         (
             Lanes("i", False, (("src", "X"), ("diff_dst", "X"), )),
             Lanes("c", False, (("src", "C"), ("diff_dst", "C"), )),
         ),
-        (Lanes("i", True, (("diff_src", "X"), )), Lanes("c", True, (("diff_src", "C"), )), ),
         (
             Lanes("diff_slope_X_", True, (("diff_slope", "X"), )), Lanes("diff_slope_C_", True, (("diff_slope", "C"), ))
         ),

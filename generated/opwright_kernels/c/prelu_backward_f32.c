@@ -31,18 +31,14 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
-    const int64_t SI_w_ = sizes_->SI[2];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t C = sizes_->C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -53,13 +49,22 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t SN = sizes_->SN;
     const int64_t slope_N = sizes_->slope_N;
+    const int64_t SC = sizes_->SC;
     const int64_t slope_C = sizes_->slope_C;
     const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t SI_d_ = sizes_->SI[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t SI_h_ = sizes_->SI[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t I_w_ = sizes_->I[2];
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 4096);
+    const int64_t C = sizes_->C;
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -75,19 +80,39 @@ static void prelu_backward_f32_0_i(void *context_, int64_t part_)
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, I_w_);
             for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
-                for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
-                }
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
-                    for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                        if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
-                        }
+                const int64_t i_w_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+                float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_X_w_, n_ * 4, total_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, src_room_);
+                float diff_dst_room_[512];
+                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                float slope_room_[512];
+                {
+                    int64_t piece_ = 0;
+                    for (int64_t bend_ = 0; bend_ < n_; bend_ += piece_) {
+                        piece_ = opwright_bend(SI_w_ - 1 + 1 - i_w_, bend_, n_) - bend_;
+                        const int64_t here_ = opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + bend_, SI_w_ - 1) * slope_X_w_;
+                        opwright_copied_f32(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + (bend_ + 1), SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = src_row_[i_ + j_] > 0.0f ? diff_dst_row_[i_ + j_] : slope_room_[i_ + j_] * diff_dst_row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = src_row_[whole_ + j_] > 0.0f ? diff_dst_row_[whole_ + j_] : slope_room_[whole_ + j_] * diff_dst_row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;
@@ -114,18 +139,14 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const float *const src = call_->src;
     const float *const slope = call_->slope;
     const float *const diff_dst = call_->diff_dst;
+    float *const diff_src = call_->diff_src;
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
-    const int64_t SI_w_ = sizes_->SI[2];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t C = sizes_->C;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -136,13 +157,22 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
+    const int64_t SN = sizes_->SN;
     const int64_t slope_N = sizes_->slope_N;
+    const int64_t SC = sizes_->SC;
     const int64_t slope_C = sizes_->slope_C;
     const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t SI_d_ = sizes_->SI[0];
     const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t SI_h_ = sizes_->SI[1];
     const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 4096);
+    const int64_t I_d_ = sizes_->I[0];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -158,19 +188,39 @@ static void prelu_backward_f32_0_c(void *context_, int64_t part_)
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
             for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
-                for (int64_t c = begin_; c < end_; ++c) {
-                    diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = 0.0f;
-                }
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                            diff_src_sum_[i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))] = src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_] : slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
-                        }
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                float diff_src_room_[512];
+                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
+                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                float src_room_[512];
+                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, src_room_);
+                float diff_dst_room_[512];
+                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                float slope_room_[512];
+                {
+                    int64_t piece_ = 0;
+                    for (int64_t bend_ = 0; bend_ < n_; bend_ += piece_) {
+                        piece_ = opwright_bend(SC - 1 + 1 - c, bend_, n_) - bend_;
+                        const int64_t here_ = opwright_min(n, SN - 1) * slope_N + opwright_min(c + bend_, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_;
+                        opwright_copied_f32(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c + (bend_ + 1), SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = src_row_[i_ + j_] > 0.0f ? diff_dst_row_[i_ + j_] : slope_room_[i_ + j_] * diff_dst_row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_src_row_[whole_ + j_] = src_row_[whole_ + j_] > 0.0f ? diff_dst_row_[whole_ + j_] : slope_room_[whole_ + j_] * diff_dst_row_[whole_ + j_];
+                }
+                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;
@@ -199,11 +249,11 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part_)
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
     const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SC = sizes_->SC;
+    const int64_t SN = sizes_->SN;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t I_d_ = sizes_->I[0];
@@ -234,21 +284,11 @@ static void prelu_backward_f32_1_i(void *context_, int64_t part_)
             }
         }
         for (int64_t n = 0; n < N; ++n) {
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN) {
-                for (int64_t c = 0; c < C; ++c) {
-                    if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                        for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
-                            if (opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_) {
-                                for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
-                                    if (opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
-                                        for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
-                                            if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                                                diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? 0.0f : src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
-                                            }
-                                        }
-                                    }
-                                }
-                            }
+            for (int64_t c = 0; c < C; ++c) {
+                for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
+                    for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
+                        for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
+                            diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? 0.0f : src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
                         }
                     }
                 }
@@ -265,11 +305,11 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
     const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_slope_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_slope_sum__at);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
     const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t SC = sizes_->SC;
+    const int64_t SN = sizes_->SN;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t I_d_ = sizes_->I[0];
@@ -300,21 +340,11 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
             }
         }
         for (int64_t n = 0; n < N; ++n) {
-            if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN) {
-                for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
-                    if (opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_) {
-                        for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
-                            if (opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
-                                for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
-                                    if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                                        for (int64_t c = 0; c < C; ++c) {
-                                            if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                                                diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? 0.0f : src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
-                                            }
-                                        }
-                                    }
-                                }
-                            }
+            for (int64_t i_d_ = 0; i_d_ < I_d_; ++i_d_) {
+                for (int64_t i_h_ = 0; i_h_ < I_h_; ++i_h_) {
+                    for (int64_t i_w_ = 0; i_w_ < I_w_; ++i_w_) {
+                        for (int64_t c = 0; c < C; ++c) {
+                            diff_slope_sum_[opwright_min(i_w_, SI_w_ - 1) + opwright_min(i_h_, SI_h_ - 1) * SI_w_ + opwright_min(i_d_, SI_d_ - 1) * (SI_h_ * SI_w_) + opwright_min(c, SC - 1) * (SI_d_ * (SI_h_ * SI_w_)) + opwright_min(n, SN - 1) * (SC * (SI_d_ * (SI_h_ * SI_w_)))] += src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] > 0.0f ? 0.0f : src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_] * diff_dst[n * diff_dst_N + c * diff_dst_C + i_d_ * diff_dst_X_d_ + i_h_ * diff_dst_X_h_ + i_w_ * diff_dst_X_w_];
                         }
                     }
                 }
@@ -323,156 +353,7 @@ static void prelu_backward_f32_1_c(void *context_, int64_t part_)
     }
 }
 
-static void prelu_backward_f32_2_i(void *context_, int64_t part_)
-{
-    const prelu_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
-    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, diff_src_X_w_ == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
-    const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
-    const int64_t first_task_ = opwright_share(total_, part_, parts_);
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    if (first_task_ < end_task_) {
-        int64_t from_ = first_task_ % I_h_;
-        const int64_t rest_1_ = first_task_ / I_h_;
-        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
-        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
-        int64_t i_d_ = rest_2_ % I_d_;
-        const int64_t rest_3_ = rest_2_ / I_d_;
-        int64_t c = rest_3_ % C;
-        int64_t n = rest_3_ / C;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
-            for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
-                const int64_t i_w_ = at_ * block_;
-                const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                float *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
-                const int64_t whole_ = n_ / 16 * 16;
-                const int past_ = opwright_past(diff_src_row_, diff_src_X_w_, n_ * 4, total_);
-                const float *restrict diff_src_sum__row_ = diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_))));
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
-                        cells_[j_] = diff_src_sum__row_[i_ + j_];
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
-                }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
-            }
-            task_ += to_ - from_ - 1;
-            from_ = 0;
-            at_ += 1;
-            if (at_ == blocks_) {
-                at_ = 0;
-                i_d_ += 1;
-                if (i_d_ == I_d_) {
-                    i_d_ = 0;
-                    c += 1;
-                    if (c == C) {
-                        c = 0;
-                        n += 1;
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void prelu_backward_f32_2_c(void *context_, int64_t part_)
-{
-    const prelu_backward_f32_call_ *const call_ = context_;
-    float *const diff_src = call_->diff_src;
-    const opwright_prelu_backward_sizes *const sizes_ = call_->sizes_;
-    const int64_t parts_ = call_->parts_;
-    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t C = sizes_->C;
-    const int64_t N = sizes_->N;
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, diff_src_C == 1 && I_d_ * (I_h_ * I_w_) == 1 ? 4096 : 512);
-    const int64_t blocks_ = opwright_ceil_div(C, block_);
-    const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
-    const int64_t first_task_ = opwright_share(total_, part_, parts_);
-    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    if (first_task_ < end_task_) {
-        int64_t from_ = first_task_ % I_w_;
-        const int64_t rest_1_ = first_task_ / I_w_;
-        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
-        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
-        int64_t i_h_ = rest_2_ % I_h_;
-        const int64_t rest_3_ = rest_2_ / I_h_;
-        int64_t i_d_ = rest_3_ % I_d_;
-        int64_t n = rest_3_ / I_d_;
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
-            for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
-                const int64_t c = at_ * block_;
-                const int64_t n_ = opwright_min(block_, C - c);
-                float diff_src_room_[512];
-                float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + i_d_ * diff_src_X_d_ + i_h_ * diff_src_X_h_ + i_w_ * diff_src_X_w_);
-                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                const int64_t whole_ = n_ / 16 * 16;
-                const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
-                float diff_src_sum__room_[512];
-                const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (i_w_ + i_h_ * I_w_ + i_d_ * (I_h_ * I_w_) + c * (I_d_ * (I_h_ * I_w_)) + n * (C * (I_d_ * (I_h_ * I_w_)))), I_d_ * (I_h_ * I_w_), n_, diff_src_sum__room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
-                        cells_[j_] = diff_src_sum__row_[i_ + j_];
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
-                }
-                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
-            }
-            task_ += to_ - from_ - 1;
-            from_ = 0;
-            at_ += 1;
-            if (at_ == blocks_) {
-                at_ = 0;
-                i_h_ += 1;
-                if (i_h_ == I_h_) {
-                    i_h_ = 0;
-                    i_d_ += 1;
-                    if (i_d_ == I_d_) {
-                        i_d_ = 0;
-                        n += 1;
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
+static void prelu_backward_f32_2_diff_slope_X_(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
@@ -546,7 +427,7 @@ static void prelu_backward_f32_3_diff_slope_X_(void *context_, int64_t part_)
     }
 }
 
-static void prelu_backward_f32_3_diff_slope_C_(void *context_, int64_t part_)
+static void prelu_backward_f32_2_diff_slope_C_(void *context_, int64_t part_)
 {
     const prelu_backward_f32_call_ *const call_ = context_;
     float *const diff_slope = call_->diff_slope;
@@ -639,11 +520,7 @@ void OPWRIGHT_STEPS(prelu_backward_f32)(
         opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
     if (first_ <= 2 && 2 < last_) {
-        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_2_i, prelu_backward_f32_2_c};
+        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_2_diff_slope_X_, prelu_backward_f32_2_diff_slope_C_};
         opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
-    }
-    if (first_ <= 3 && 3 < last_) {
-        void (*const phases_[])(void *, int64_t) = {prelu_backward_f32_3_diff_slope_X_, prelu_backward_f32_3_diff_slope_C_};
-        opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
     }
 }

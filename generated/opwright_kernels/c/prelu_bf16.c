@@ -29,33 +29,32 @@ static void prelu_bf16_0_i(void *context_, int64_t part_)
     opwright_bf16 *const dst = call_->dst;
     const opwright_prelu_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
-    const int64_t SI_w_ = sizes_->SI[2];
-    const int64_t src_N = sizes_->src_N;
-    const int64_t src_C = sizes_->src_C;
-    const int64_t src_X_d_ = sizes_->src_X[0];
-    const int64_t src_X_h_ = sizes_->src_X[1];
-    const int64_t src_X_w_ = sizes_->src_X[2];
-    const int64_t slope_N = sizes_->slope_N;
-    const int64_t slope_C = sizes_->slope_C;
-    const int64_t slope_X_d_ = sizes_->slope_X[0];
-    const int64_t slope_X_h_ = sizes_->slope_X[1];
-    const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t SN = sizes_->SN;
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t SC = sizes_->SC;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
+    const int64_t I_w_ = sizes_->I[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(I_w_, N * C * I_d_ * I_h_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(I_w_, block_);
     const int64_t total_ = N * C * I_d_ * blocks_ * I_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -71,39 +70,36 @@ static void prelu_bf16_0_i(void *context_, int64_t part_)
         int64_t n = rest_3_ / C;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(I_h_, from_ + end_task_ - task_);
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, I_w_);
             for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
-                for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                    dst_sum_[i_w_ - begin_] = 0.0f;
-                }
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_) {
-                    for (int64_t i_w_ = begin_; i_w_ < end_; ++i_w_) {
-                        if (opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                            dst_sum_[i_w_ - begin_] = opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_bf16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
-                        }
+                const int64_t i_w_ = at_ * block_;
+                const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, src_room_);
+                opwright_bf16 slope_room_[512];
+                {
+                    int64_t piece_ = 0;
+                    for (int64_t bend_ = 0; bend_ < n_; bend_ += piece_) {
+                        piece_ = opwright_bend(SI_w_ - 1 + 1 - i_w_, bend_, n_) - bend_;
+                        const int64_t here_ = opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + bend_, SI_w_ - 1) * slope_X_w_;
+                        opwright_copied_bf16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + (bend_ + 1), SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
-                for (int64_t i_w_ = begin_; i_w_ < end_; i_w_ += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - i_w_);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
-                    const float *restrict dst_sum__row_ = dst_sum_ + (i_w_ - begin_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(dst_sum__row_[i_ + j_]);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) >= 0.0f ? opwright_from_bf16(src_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]));
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) >= 0.0f ? opwright_from_bf16(src_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]));
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;
@@ -132,33 +128,32 @@ static void prelu_bf16_0_c(void *context_, int64_t part_)
     opwright_bf16 *const dst = call_->dst;
     const opwright_prelu_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const dst_sum_ = (float *)(void *)(call_->scratch_ + sizes_->dst_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t SN = sizes_->SN;
-    const int64_t SC = sizes_->SC;
-    const int64_t SI_d_ = sizes_->SI[0];
-    const int64_t SI_h_ = sizes_->SI[1];
-    const int64_t SI_w_ = sizes_->SI[2];
-    const int64_t src_N = sizes_->src_N;
-    const int64_t src_C = sizes_->src_C;
-    const int64_t src_X_d_ = sizes_->src_X[0];
-    const int64_t src_X_h_ = sizes_->src_X[1];
-    const int64_t src_X_w_ = sizes_->src_X[2];
-    const int64_t slope_N = sizes_->slope_N;
-    const int64_t slope_C = sizes_->slope_C;
-    const int64_t slope_X_d_ = sizes_->slope_X[0];
-    const int64_t slope_X_h_ = sizes_->slope_X[1];
-    const int64_t slope_X_w_ = sizes_->slope_X[2];
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t N = sizes_->N;
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
+    const int64_t SN = sizes_->SN;
+    const int64_t slope_N = sizes_->slope_N;
+    const int64_t SC = sizes_->SC;
+    const int64_t slope_C = sizes_->slope_C;
+    const int64_t slope_X_d_ = sizes_->slope_X[0];
+    const int64_t SI_d_ = sizes_->SI[0];
+    const int64_t slope_X_h_ = sizes_->slope_X[1];
+    const int64_t SI_h_ = sizes_->SI[1];
+    const int64_t slope_X_w_ = sizes_->slope_X[2];
+    const int64_t SI_w_ = sizes_->SI[2];
     const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
     const int64_t I_d_ = sizes_->I[0];
     const int64_t I_h_ = sizes_->I[1];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * I_d_ * I_h_ * I_w_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * I_d_ * I_h_ * blocks_ * I_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -174,39 +169,36 @@ static void prelu_bf16_0_c(void *context_, int64_t part_)
         int64_t n = rest_3_ / I_d_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(I_w_, from_ + end_task_ - task_);
-            const int64_t begin_ = at_ * block_;
-            const int64_t end_ = opwright_min(begin_ + block_, C);
             for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
-                for (int64_t c = begin_; c < end_; ++c) {
-                    dst_sum_[c - begin_] = 0.0f;
-                }
-                if (opwright_min(n, SN - 1) >= 0 && opwright_min(n, SN - 1) < SN && opwright_min(i_d_, SI_d_ - 1) >= 0 && opwright_min(i_d_, SI_d_ - 1) < SI_d_ && opwright_min(i_h_, SI_h_ - 1) >= 0 && opwright_min(i_h_, SI_h_ - 1) < SI_h_ && opwright_min(i_w_, SI_w_ - 1) >= 0 && opwright_min(i_w_, SI_w_ - 1) < SI_w_) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        if (opwright_min(c, SC - 1) >= 0 && opwright_min(c, SC - 1) < SC) {
-                            dst_sum_[c - begin_] = opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) >= 0.0f ? opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]) : opwright_from_bf16(slope[opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_]) * opwright_from_bf16(src[n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_]);
-                        }
+                const int64_t c = at_ * block_;
+                const int64_t n_ = opwright_min(block_, C - c);
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                opwright_bf16 src_room_[512];
+                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, src_room_);
+                opwright_bf16 slope_room_[512];
+                {
+                    int64_t piece_ = 0;
+                    for (int64_t bend_ = 0; bend_ < n_; bend_ += piece_) {
+                        piece_ = opwright_bend(SC - 1 + 1 - c, bend_, n_) - bend_;
+                        const int64_t here_ = opwright_min(n, SN - 1) * slope_N + opwright_min(c + bend_, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_;
+                        opwright_copied_bf16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c + (bend_ + 1), SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
-                for (int64_t c = begin_; c < end_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, end_ - c);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                    const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(dst_sum__row_[i_ + j_]);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) >= 0.0f ? opwright_from_bf16(src_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]));
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) >= 0.0f ? opwright_from_bf16(src_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]));
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;

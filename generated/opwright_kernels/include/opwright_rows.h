@@ -165,6 +165,9 @@ static inline void opwright_copied(void *restrict to, const void *restrict from,
     memcpy(to, from, (size_t)bytes);
 }
 
+// Where a piece of a row ends that is at `at`: at a bend behind it, if that is before `end`.
+static inline int64_t opwright_bend(int64_t bend, int64_t at, int64_t end) { return at < bend && bend < end ? bend : end; }
+
 // n cells of `size` bytes around an axis of so many, from a place that may lie outside, as a contiguous row.
 static inline const void *opwright_wrapped(const void *from, int64_t place, int64_t extent, int64_t step, int64_t n, void *room, int64_t size)
 {
@@ -315,7 +318,7 @@ static inline void opwright_turned_8(void *to, int64_t to_step, const void *from
     }
 }
 
-// f32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// f32: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from, int64_t step, int64_t n, float *restrict room)
 {
@@ -347,6 +350,19 @@ OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from,
 static inline const float *opwright_row_f32(const float *from, int64_t step, int64_t n, float *room)
 {
     return step == 1 ? from : opwright_gathered_f32(from, step, n, room);
+}
+
+static inline void opwright_copied_f32(const float *from, int64_t step, int64_t n, float *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_f32(from, step, n, room);
+    }
 }
 
 static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float *room)
@@ -496,7 +512,7 @@ static inline int opwright_moved_f32(float *to, const float *from, int64_t rank,
     return 1;
 }
 
-// bf16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// bf16: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf16 *restrict from, int64_t step, int64_t n, opwright_bf16 *restrict room)
 {
@@ -528,6 +544,19 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf1
 static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *room)
 {
     return step == 1 ? from : opwright_gathered_bf16(from, step, n, room);
+}
+
+static inline void opwright_copied_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_bf16(from, step, n, room);
+    }
 }
 
 static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step, int64_t n, opwright_bf16 *room)
@@ -650,7 +679,7 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
     return 1;
 }
 
-// f16: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// f16: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *restrict from, int64_t step, int64_t n, opwright_f16 *restrict room)
 {
@@ -682,6 +711,19 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *
 static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *room)
 {
     return step == 1 ? from : opwright_gathered_f16(from, step, n, room);
+}
+
+static inline void opwright_copied_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_f16(from, step, n, room);
+    }
 }
 
 static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, int64_t n, opwright_f16 *room)
@@ -804,7 +846,7 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
     return 1;
 }
 
-// s32: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// s32: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict from, int64_t step, int64_t n, int32_t *restrict room)
 {
@@ -836,6 +878,19 @@ OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict f
 static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step, int64_t n, int32_t *room)
 {
     return step == 1 ? from : opwright_gathered_s32(from, step, n, room);
+}
+
+static inline void opwright_copied_s32(const int32_t *from, int64_t step, int64_t n, int32_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_s32(from, step, n, room);
+    }
 }
 
 static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, int32_t *room)
@@ -958,7 +1013,7 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
     return 1;
 }
 
-// f64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// f64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict from, int64_t step, int64_t n, double *restrict room)
 {
@@ -990,6 +1045,19 @@ OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict fro
 static inline const double *opwright_row_f64(const double *from, int64_t step, int64_t n, double *room)
 {
     return step == 1 ? from : opwright_gathered_f64(from, step, n, room);
+}
+
+static inline void opwright_copied_f64(const double *from, int64_t step, int64_t n, double *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_f64(from, step, n, room);
+    }
 }
 
 static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, double *room)
@@ -1112,7 +1180,7 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
     return 1;
 }
 
-// s8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// s8: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from, int64_t step, int64_t n, int8_t *restrict room)
 {
@@ -1144,6 +1212,19 @@ OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from
 static inline const int8_t *opwright_row_s8(const int8_t *from, int64_t step, int64_t n, int8_t *room)
 {
     return step == 1 ? from : opwright_gathered_s8(from, step, n, room);
+}
+
+static inline void opwright_copied_s8(const int8_t *from, int64_t step, int64_t n, int8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_s8(from, step, n, room);
+    }
 }
 
 static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8_t *room)
@@ -1266,7 +1347,7 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
     return 1;
 }
 
-// u8: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// u8: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -1298,6 +1379,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict fr
 static inline const uint8_t *opwright_row_u8(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_u8(from, step, n, room);
+}
+
+static inline void opwright_copied_u8(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_u8(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1420,7 +1514,7 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// boolean: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// boolean: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -1452,6 +1546,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restri
 static inline const uint8_t *opwright_row_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_boolean(from, step, n, room);
+}
+
+static inline void opwright_copied_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_boolean(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1574,7 +1681,7 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// f8_e4m3: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// f8_e4m3: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -1606,6 +1713,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restri
 static inline const uint8_t *opwright_row_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_f8_e4m3(from, step, n, room);
+}
+
+static inline void opwright_copied_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_f8_e4m3(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1728,7 +1848,7 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// f8_e5m2: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// f8_e5m2: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -1760,6 +1880,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restri
 static inline const uint8_t *opwright_row_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_f8_e5m2(from, step, n, room);
+}
+
+static inline void opwright_copied_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_f8_e5m2(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -1882,7 +2015,7 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// s4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// s4: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -1914,6 +2047,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict fr
 static inline const uint8_t *opwright_row_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_s4(from, step, n, room);
+}
+
+static inline void opwright_copied_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_s4(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -2036,7 +2182,7 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// u4: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// u4: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
@@ -2068,6 +2214,19 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict fr
 static inline const uint8_t *opwright_row_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
 {
     return step == 1 ? from : opwright_gathered_u4(from, step, n, room);
+}
+
+static inline void opwright_copied_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_u4(from, step, n, room);
+    }
 }
 
 static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, uint8_t *room)
@@ -2190,7 +2349,7 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// s64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// s64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict from, int64_t step, int64_t n, int64_t *restrict room)
 {
@@ -2222,6 +2381,19 @@ OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict f
 static inline const int64_t *opwright_row_s64(const int64_t *from, int64_t step, int64_t n, int64_t *room)
 {
     return step == 1 ? from : opwright_gathered_s64(from, step, n, room);
+}
+
+static inline void opwright_copied_s64(const int64_t *from, int64_t step, int64_t n, int64_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_s64(from, step, n, room);
+    }
 }
 
 static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, int64_t *room)
@@ -2344,7 +2516,7 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
     return 1;
 }
 
-// u64: reads n cells `step` apart as a contiguous row; prepares a row to write, with its current content if
+// u64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict from, int64_t step, int64_t n, uint64_t *restrict room)
 {
@@ -2376,6 +2548,19 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict
 static inline const uint64_t *opwright_row_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
 {
     return step == 1 ? from : opwright_gathered_u64(from, step, n, room);
+}
+
+static inline void opwright_copied_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *room)
+{
+    if (step == 1) {
+        opwright_copied(room, from, n * (int64_t)sizeof *room);
+    } else if (n < 8) { // a short border
+        for (int64_t i = 0; i < n; ++i) {
+            room[i] = from[i * step];
+        }
+    } else {
+        (void)opwright_gathered_u64(from, step, n, room);
+    }
 }
 
 static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n, uint64_t *room)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
@@ -19,7 +19,7 @@ from ..language.schema import Assignment, Located
 from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
-from .exactness import divisible
+from .inside import Sizes, inside, sizes_of
 from .poly import NotPolynomial, polynomial
 
 # The initial value of a cell, by operator.
@@ -124,7 +124,7 @@ class Program:
     parts: tuple[Part, ...]
     same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs with the same number of elements
     quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
-    positive: frozenset[str] = frozenset()  # sizes that are never 0
+    sizes: Sizes = field(default_factory=Sizes)  # what every call knows of them
     bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
     whole: frozenset[str] = frozenset()  # arrays of integers that steps of another program make
 
@@ -143,7 +143,7 @@ class Program:
     def may_be_empty(self, letters: Iterable[str]) -> tuple[str, ...]:
         """Those letters that have no values in some calls."""
         extents = {letter: self.letters[letter].extent for letter in letters}
-        some = [Name(symbol) for symbol in self.positive]
+        some = [Name(symbol) for symbol in self.sizes.positive]
         return tuple(
             letter for letter, extent in extents.items() if not isinstance(extent, Number) and extent not in some
         )
@@ -214,51 +214,16 @@ class Program:
         walked = self.walks(name, axis, index) is not None or self.pair(name, axis, index) is not None
         return along.kind == "ones" or walked
 
+    @memoised
     def walks_inside(self, name: str, axis: int, index: Expr) -> bool:
-        """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times:
-
-        `floor(h / (H / G))` or `floor(h * G / H)` for h < H, on an axis of G cells; `(c - S) % C` on one of C cells;
-        `min(max(h - 1, 0), H - 1)` on one of H cells, if H is never 0; `1` or `1 - p`, p < 2, on one of 2 cells.
-        """
-        rules = (self.covers, self._wraps, self._clamps, self._fixed)
-        if any(inside(name, axis, index) for inside in rules):
+        """Whether an index lies inside an axis whatever the sizes; a letter may reach each cell several times."""
+        if self.covers(name, axis, index):
             return True
-        quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
-        if not isinstance(quotient, Binary) or quotient.op != "/":
-            return False
-        extent, above, below = self.arrays[name].axes[axis].extent, quotient.left, quotient.right
-        for letter in expr.names(above) & self.letters.keys():
-            whole = self.letters[letter].extent
-            times = (Binary("*", extent, below), Binary("*", below, extent))
-            each = whole in times or (isinstance(below, Name) and self._divided(below, whole, extent))
-            shared = above in (Binary("*", Name(letter), extent), Binary("*", extent, Name(letter))) and below == whole
-            if (above == Name(letter) and each) or (shared and expr.names(extent) <= self.positive):
-                return True
-        return False
-
-    def _wraps(self, name: str, axis: int, index: Expr) -> bool:
-        """Whether an index is a remainder by the extent of its axis, or that counted from the end."""
         along = self.arrays[name].axes[axis]
-        last = Binary("-", along.extent, Number(1))
-        if isinstance(index, Binary) and index.op == "-" and index.left == last:
-            index = index.right
-        wrapped = isinstance(index, Binary) and index.op == "%" and index.right == along.extent
-        return wrapped and along.kind in ("one", "spatial")
-
-    def _fixed(self, name: str, axis: int, index: Expr) -> bool:
-        """Whether an index is a number, or a letter counted from the end, on an axis of so many cells in every call."""
-        extent = self.arrays[name].axes[axis].extent
-        if not isinstance(extent, Number):
+        letters = [self.letters[letter] for letter in self.letters if letter in expr.names(index)]
+        if along.kind not in ("one", "spatial") or any(letter.kind != along.kind for letter in letters):
             return False
-        if isinstance(index, Binary) and index.op == "-" and index.left == Number(extent.value - 1):
-            return self.walks(name, axis, index.right) is not None
-        return isinstance(index, Number) and 0 <= index.value < extent.value
-
-    def _clamps(self, name: str, axis: int, index: Expr) -> bool:
-        """Whether an index is clamped to the cells of its axis, which are some in every call."""
-        along = self.arrays[name].axes[axis]
-        some = along.kind in ("one", "spatial") and expr.names(along.extent) <= self.positive
-        return some and isinstance(along.extent, Name) and is_clamped(index, Binary("-", along.extent, Number(1)))
+        return inside(index, along.extent, self.sizes, {letter.name: letter.extent for letter in letters})
 
 
 def is_clamped(index: Expr, last: Expr) -> bool:
@@ -377,17 +342,11 @@ def program(op: Op) -> Program:
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
     same = (frozenset({op.dims[role].symbol, op.dims[whole].symbol}) for role, whole in roles)
     quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
-    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), _positive(op), _bytes(op))
+    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), sizes_of(op), _bytes(op))
 
 
 def _bytes(op: Op) -> frozenset[str]:
     return frozenset(t.name for t in op.inputs if all(row.get(t.name) in ("s8", "u8") for row in op.dtypes))
-
-
-def _positive(op: Op) -> frozenset[str]:
-    """The sizes that are never 0: those with a minimum, and those by which constraints divide."""
-    divisors = {divisor.id for _, divisor in divisible(op) if isinstance(divisor, Name)}
-    return frozenset(divisors | {dim.symbol for dim in op.dims.values() if (dim.min or 0) > 0})
 
 
 def _names(assignment: Assignment) -> frozenset[str]:

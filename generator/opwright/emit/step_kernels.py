@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..derive.growing import growing
+from ..derive.inside import neutral
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, staged
 from ..derive.program import Part, dtype_of
@@ -217,7 +218,7 @@ def members(op: Op) -> tuple[Member_, ...]:
         elif symbol in used:
             length = op.spatial_rank.max if kind.vector else 0
             c_type = "double" if kind.base == "real" else "int64_t"
-            result.append(Member_(symbol, "value", symbol, length=length, neutral=_neutral(op, symbol), c_type=c_type))
+            result.append(Member_(symbol, "value", symbol, length=length, neutral=neutral(op, symbol), c_type=c_type))
     for array in found.arrays.values():
         if array.role == "between":
             result.append(Member_(f"{array.name}_at", "at", array.name))
@@ -240,14 +241,6 @@ def _counts(part: Part) -> bool:
     """Whether a step numbers cells, so that axes of runs must keep their order."""
     trees = [*(guard.tree for guard in part.where), part.target, *(formula.value for formula in part.formulas)]
     return any(isinstance(node, expr.Call) and node.function == "number" for tree in trees for node in expr.walk(tree))
-
-
-def _neutral(op: Op, symbol: str) -> int:
-    attribute = next((a for a in op.attributes if symbol in (a.symbol, a.name)), None)
-    if attribute is not None:
-        return attribute.neutral or 0
-    let = op.lets.get(symbol)
-    return let.neutral or 0 if let is not None and symbol not in {dim.symbol for dim in op.dims.values()} else 1
 
 
 def _used_symbols(found: Staged) -> frozenset[str]:

@@ -16,7 +16,7 @@ from ..derive.program import INITIAL, Formula, Part
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
-from . import nodes, step_lines
+from . import nodes, step_bends, step_lines
 from .nodes import (
     ONE,
     ZERO,
@@ -108,7 +108,8 @@ class Row:
         wide = not updates and self.widened(dtype)
         value, source = self.formula.value, self.part.source
         function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
-        self.lined = self.elements.streams(target) and not (updates or wide or step_lines.costly(value))
+        moved = step_bends.moved(self.elements, self.part, value)
+        self.lined = self.elements.streams(target) and not (updates or wide or moved or step_lines.costly(value))
         row = WIDE.name if wide else self.target_row(updates)
 
         def loop(value: expr.Expr) -> list[Stmt]:
@@ -124,8 +125,10 @@ class Row:
                 update = updated(self.values, operator, cell, made, source)  # type: ignore[assignment]
             return [For("i_", ZERO, N, (update,), source=source)]
 
-        if wide and self.converted(value):
-            loops: list[Stmt] = []
+        if moved is not None and isinstance(value, Read):
+            loops = step_bends.pieces(self.elements, value, row, moved)
+        elif wide and self.converted(value):
+            loops = []
         elif isinstance(function, expr.Call):
             loops = [*loop(function.arguments[0]), _made_of_row(function, row)]
             self.elements.buffered(ZERO)
@@ -273,6 +276,10 @@ class Row:
             elements.buffered(ZERO)
             self.before.append(Declare(name, wrapped, pointer, changes=True))
             return name
+        if step is None and (end := step_bends.ends(elements, read)) is not None:
+            elements.buffered(ZERO)
+            self.before += step_bends.pieces(elements, read, room, end)
+            return room
         if step is None:  # no fixed stride to the next one
             self.gathers, elements.position = True, Name("i_")
             gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)

@@ -30,8 +30,6 @@ typedef struct opwright_prelu_sizes {
     int64_t dst_N;
     int64_t dst_C;
     int64_t dst_X[3];
-    int64_t dst_sum__at;
-    int64_t task_bytes_;
     int64_t lanes_[1];
 } opwright_prelu_sizes;
 

@@ -36,9 +36,8 @@ typedef struct opwright_prelu_backward_sizes {
     int64_t diff_slope_N;
     int64_t diff_slope_C;
     int64_t diff_slope_X[3];
-    int64_t diff_src_sum__at;
     int64_t diff_slope_sum__at;
-    int64_t lanes_[4];
+    int64_t lanes_[3];
 } opwright_prelu_backward_sizes;
 
 typedef void opwright_prelu_backward_f32_kernel(

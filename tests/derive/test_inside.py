@@ -1,0 +1,142 @@
+"""Indices that are said to stay inside their axes do so in every call."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from opwright.derive.inside import inside, sizes_of
+from opwright.derive.poly import ONE, Poly
+from opwright.language import expr
+from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
+from opwright.load import load_texts
+
+SPEC = """op: Border
+revision: 1
+summary: Cells with borders.
+dims: {cells: {symbol: H}, more: {symbol: Y}, groups: {symbol: G, min: 1}, all: {symbol: A}}
+attributes:
+  - {name: pad, symbol: P, type: s64, required: true, min: 0, max: 4}
+  - {name: shift, symbol: S, type: s64, required: true}
+inputs: [{name: src, dims: {H: H}}, {name: most, dims: {G: G}}, {name: wide, dims: {A: A}}]
+outputs: [{name: dst, dims: {Y: Y}}]
+dtypes: [{src: f32, most: f32, wide: f32, dst: f32, accumulate: f32}]
+shape: {Y: H + 2 * P}
+constraints:
+  - {id: room, expr: P < H, say: pads are less than cells, argument: pad}
+  - {id: wide, expr: A == H or A == 1, say: wide has all cells or one, argument: wide}
+semantics:
+  ranges: {i: Y}
+  steps:
+    - dst[i] = src[min(max(i - P, 0), H - 1)] + most[min(i, G - 1)] + wide[min(i, A - 1)]
+"""
+PAST: dict[str, Expr] = {"i": Binary("+", Name("H"), Binary("*", Number(2), Name("P"))), "h": Name("H"), "g": Name("G")}
+KNOWN = [
+    ("min(max(i - P, 0), H - 1)", "H"),
+    ("min(max(i - P, P - i), 2 * (H - 1) + P - i)", "H"),
+    ("max(h - P, P - h)", "H"),
+    ("H - 1 - h", "H"),
+    ("(h - S) % H", "H"),
+    ("floor(h / G)", "H"),
+    ("floor(g * H / G)", "H"),
+    ("floor((h * G + g) / G)", "H"),
+    ("min(h, A - 1)", "A"),
+    ("g * H + h", "G * H"),
+]
+UNKNOWN = [
+    ("i - P", "H"),
+    ("min(max(i - P, P - i), 2 * H + P - i)", "H"),
+    ("min(max(i - S, S - i), H - 1) - 1", "H"),
+    ("min(i, A - 1)", "H - 1"),
+    ("max(h, H) - 1", "P"),
+    ("floor(h / G) + S", "H"),
+]
+
+
+def value(tree: Expr, names: dict[str, int]) -> int:
+    if isinstance(tree, Number):
+        return int(tree.value)
+    if isinstance(tree, Name):
+        return names[tree.id]
+    if isinstance(tree, Call) and tree.function == "floor":
+        above, below = (value(side, names) for side in expr.children(tree.arguments[0]))
+        return above // below
+    parts = [value(child, names) for child in expr.children(tree)]
+    if isinstance(tree, Call):
+        return min(parts) if tree.function == "min" else max(parts)
+    if isinstance(tree, Unary):
+        return -parts[0]
+    assert isinstance(tree, Binary)
+    left, right = parts
+    return left % right if tree.op == "%" else {"+": left + right, "-": left - right, "*": left * right}[tree.op]
+
+
+def calls() -> list[dict[str, int]]:
+    """Sizes that satisfy the conditions."""
+    found = itertools.product(range(4), range(1, 4), range(3), range(-2, 3))
+    return [{"H": h, "G": g, "P": p, "S": s, "A": a} for h, g, p, s in found if p < h for a in {1, h}]
+
+
+CALLS = calls()
+
+
+def is_inside(index: Expr, extent: Expr) -> bool:
+    """Whether an index stays inside in small calls."""
+    letters = [letter for letter in PAST if letter in expr.names(index)]
+    for sizes in CALLS:
+        cells = value(extent, sizes)
+        for at in itertools.product(*(range(value(PAST[letter], sizes)) for letter in letters)):
+            if not 0 <= value(index, {**sizes, **dict(zip(letters, at, strict=True))}) < cells:
+                return False
+    return True
+
+
+(OP,) = load_texts({"border.yaml": SPEC}).ops
+SIZES = sizes_of(OP)
+
+
+def said(index: Expr, extent: Expr) -> bool:
+    return inside(index, extent, SIZES, {x: PAST[x] for x in PAST if x in expr.names(index)})
+
+
+@pytest.mark.parametrize(("index", "extent"), KNOWN)
+def test_an_index_is_known_to_stay_inside(index: str, extent: str) -> None:
+    trees = expr.parse(index), expr.parse(extent)
+    assert is_inside(*trees)
+    assert said(*trees)
+
+
+@pytest.mark.parametrize(("index", "extent"), UNKNOWN)
+def test_an_index_that_may_leave_its_axis_is_not_said_to_stay(index: str, extent: str) -> None:
+    trees = expr.parse(index), expr.parse(extent)
+    assert not is_inside(*trees)
+    assert not said(*trees)
+
+
+def drawn(source: random.Random, depth: int) -> Expr:
+    if depth == 0 or source.random() < 0.2:
+        return expr.parse(source.choice(("i", "h", "g", "H", "P", "A", "S", "0", "1", "2")))
+    if (kind := source.random()) < 0.5:
+        return Call(source.choice(("min", "max")), (drawn(source, depth - 1), drawn(source, depth - 1)))
+    if kind < 0.6:
+        return Binary("%", drawn(source, depth - 1), Name(source.choice("HG")))
+    if kind < 0.65:
+        return Call("floor", (Binary("/", drawn(source, depth - 1), Name("G")),))
+    return Binary(source.choice("+--"), drawn(source, depth - 1), drawn(source, depth - 1))
+
+
+def test_no_index_that_is_said_to_stay_inside_leaves_its_axis() -> None:
+    source, told = random.Random(1), 0
+    for _ in range(1000):
+        index, extent = drawn(source, 3), expr.parse(source.choice(("H", "A", "H + P")))
+        if said(index, extent):
+            told += 1
+            assert is_inside(index, extent), f"{index} in {extent}"
+    assert told > 10
+
+
+def test_sizes_are_known_by_those_that_they_are_made_of() -> None:
+    assert SIZES.values["Y"] == Poly.symbol("H") + Poly.symbol("P") + Poly.symbol("P")
+    assert Poly.symbol("H") - Poly.symbol("P") - ONE in SIZES.known
+    assert SIZES.positive == {"G"}

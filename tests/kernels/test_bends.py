@@ -1,0 +1,98 @@
+"""Indices by min and max, such as borders that mirror or repeat cells: kernels and the interpreter agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_calls import Rng
+from support.step_verdicts import first_disagreement
+
+BENT = """op: {name}
+revision: 1
+summary: Cells at an index that bends.
+dims: {{rows: B, cells: {{symbol: C, min: {least}}}, wide: {{symbol: L}}}}
+attributes:
+  - {{name: pad, symbol: P, type: s64, required: true, min: 0, max: 9}}
+  - {{name: shift, symbol: S, type: s64, default: "0"}}
+inputs:
+  - {{name: src, dims: {{B: B, C: C}}}}
+outputs:
+  - {{name: dst, dims: {{B: B, L: L}}}}
+dtypes:
+  - {{src: {dtype}, dst: {dtype}, accumulate: f32}}
+shape: {{L: C + {times} * P}}
+{constraints}semantics:
+  ranges: {{b: B, l: L}}
+  steps:
+    - {step}
+"""
+INSIDE = "constraints:\n  - {id: inside, expr: P < C, say: pads are less than the cells, argument: pad}\n"
+BORDERS = {
+    "mirrored": "min(max(l - P, P - l), 2 * (C - 1) + P - l)",
+    "repeated": "min(max(l - P, 0), C - 1)",
+    "backwards": "C - 1 - min(max(l - P, 0), C - 1)",
+}
+
+
+def linear(source: Rng) -> str:
+    """A linear function of the lane."""
+    factor, rest = source.choice(["l", "-l", "2 * l", "C - l", "0"]), source.choice(["0", "P", "S", "C - 1", "3"])
+    return f"{factor} {source.choice(['+', '-'])} {rest}"
+
+
+def bent(source: Rng, depth: int = 2) -> str:
+    """An index of min and max, which may leave its axis."""
+    if depth == 0 or source.random() < 0.2:
+        return linear(source)
+    function = source.choice(["min", "max"])
+    return f"{function}({bent(source, depth - 1)}, {bent(source, depth - 1)})"
+
+
+def spec(source: Rng, name: str) -> str:
+    border = str(source.choice([*BORDERS, "drawn"]))
+    index = BORDERS.get(border) or f"min(max({bent(source)}, {source.choice(['0', 'P'])}), C - 1)"
+    value = source.choice(["src[b, {0}]", "src[b, {0}] + src[min(b + 1, B - 1), {0}]", "max(src[b, {0}], 0)"])
+    dtype = source.choice(["f32", "bf16", "s8", "f16"])
+    step = f"dst[b, l] = {value.format(index)}"
+    constraints, times = (INSIDE, 2) if border == "mirrored" else ("", int(source.integers(1, 4)))
+    least = int(source.integers(0, 2))
+    return BENT.format(name=name, dtype=dtype, step=step, constraints=constraints, times=times, least=least)
+
+
+@pytest.mark.sweep
+def test_cells_are_found_where_an_index_bends(tmp_path: Path) -> None:
+    source, count, calls = rng("bends"), 60 if FULL else 6, 30 if FULL else 12
+    texts = {f"bent_{n}.yaml": spec(source, f"Bent{n}") for n in range(count)}
+    seen: Counter[str] = Counter()
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "bends")
+        for op in library.ops:
+            for isa in serving(module, op)[: None if FULL else 1]:
+                with instruction_set(module, isa):
+                    found = first_disagreement(module, op, rng(op.op, isa), calls, seen)
+                    assert found is None, f"{isa}: {found}\n{texts[f'bent_{op.op[4:]}.yaml']}"
+    assert sum(seen[f"{op.op} legal"] for op in library.ops) > count * calls / 2
+
+
+def test_borders_are_copied_in_pieces_without_a_test_of_each_cell(tmp_path: Path) -> None:
+    texts = {
+        f"{name}.yaml": BENT.format(
+            name=name.title(),
+            dtype="f32",
+            step=f"dst[b, l] = src[b, {index}]",
+            constraints=INSIDE,
+            times=2,
+            least=1,
+        )
+        for name, index in BORDERS.items()
+    }
+    package(texts, tmp_path, "borders")
+    for name in BORDERS:
+        text = (tmp_path / "borders" / "c" / f"{name}_f32.c").read_text(encoding="utf-8")
+        assert "opwright_copied_f32" in text
+        assert "dst_sum_" not in text
