@@ -20,6 +20,8 @@ from ._units import Unit
 
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
+OF_DIFFERENCES = ("squares", "distances")  # engines that sum these of pairs of elements in place of products
+OWN = {**{name: dtype for dtype, name in LABELS.items()}, **dict.fromkeys(OF_DIFFERENCES, WIDEST)}  # what engines read
 PRODUCTS = "contraction"  # the engine of products; others are of windows
 FUNCTIONS = {
     PRODUCTS: "contract",
@@ -94,8 +96,10 @@ class Engine:
 
 
 def isas(label: str) -> tuple[_isa.Isa, ...]:
-    """The instruction sets whose engine takes a dtype; bytes, that of all which have one of floats."""
-    return tuple(isa for isa in _isa.ISAS if label in isa.dtypes or (label == BYTES and "f32" in isa.dtypes))
+    """The instruction sets that have an engine; of bytes and of differences, all which have one of floats."""
+    return tuple(
+        isa for isa in _isa.ISAS if label in isa.dtypes or (label in (BYTES, *OF_DIFFERENCES) and "f32" in isa.dtypes)
+    )
 
 
 @cache
@@ -127,12 +131,17 @@ def engine(label: str, group: str = PRODUCTS) -> Engine | None:
     return _engines[key]
 
 
-def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any]) -> str:
-    """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none."""
-    if dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
+def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = "") -> str:
+    """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none.
+
+    Sums of another `term` than products have an engine of its name, which takes the widest.
+    """
+    if not term and dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
         return BYTES
     if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
         return ""
+    if term:
+        return term
     return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
 
 

@@ -21,6 +21,7 @@ from ._contraction_engines import (
     LABELS,
     MAX_BYTE_SUM,
     MAX_ZERO,
+    OWN,
     WIDENED,
     WIDEST,
     Engine,
@@ -55,6 +56,7 @@ class Contraction:
     right: Accessed
     finish: tuple[str, ...]  # the letters of the phase after it, where that can take the sums as they come
     unless_empty: tuple[str, ...] = ()  # letters: nothing is added where one of them has no values
+    term: str = ""  # what is summed of each pair of elements, if not their product: an engine's name
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
     phase which does so, whose lanes go along the letter `lane`.
     """
     left, right, target = contraction.left, contraction.right, contraction.target
-    label = label_of({call.dtype(left), call.dtype(right)}, call.accumulate)
+    label = label_of({call.dtype(left), call.dtype(right)}, call.accumulate, contraction.term)
     if not label or (contraction.phase in call.zeros and label != BYTES):
         return None
     if any(0 in call.letters[letter] for letter in contraction.unless_empty):
@@ -172,7 +174,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
 
 def _stored(label: str, accumulate: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which an engine writes sums to an output itself."""
-    dtype = next((dtype for dtype, name in LABELS.items() if name == label), accumulate)
+    dtype = OWN.get(label, accumulate)
     return (DTYPES["int32"], accumulate) if label == BYTES else (WIDEST, dtype)
 
 
@@ -204,7 +206,7 @@ class _One:
 
     def kinds(self, label: str) -> dict[str, int]:
         """The engine's flag for copying either operand: as it is, or widened."""
-        own = {*BYTE_TYPES} if label == BYTES else {dtype for dtype, name in LABELS.items() if name == label}
+        own = {*BYTE_TYPES} if label == BYTES else {OWN[label]}
         dtypes = {"left": self.call.dtype(self.contraction.left), "right": self.call.dtype(self.contraction.right)}
         return {side: 1 if dtype in own else WIDENED[dtype] for side, dtype in dtypes.items()}
 

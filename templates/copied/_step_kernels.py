@@ -237,7 +237,7 @@ class StepKernels(Operation):
             accumulate = DTYPES[self.accumulate[number]]
             for one in self.contractions:
                 dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
-                label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate)
+                label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
                 windows = [name for name in self.slid(one) if label != _engines.BYTES]
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in (label, "f32") for name in windows)}
         return super().units(has) + [

@@ -111,12 +111,16 @@ typedef struct opw_zero {
     int64_t number;
 } opw_zero;
 
+// Products; or squares of differences, or their absolute values.
+typedef enum opw_term { OPWRIGHT_OF_PRODUCTS, OPWRIGHT_OF_SQUARES, OPWRIGHT_OF_DISTANCES } opw_term;
+
 typedef struct opw_product_of {
     int64_t phase;
     const char *unless;
     opw_accessed output, target, left, right; // an output without a name: none
     const char *const *finish;
     const char *const *unless_empty; // letters: nothing is added where one of them has no values
+    opw_term term;     // what is summed of each pair of elements
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 
@@ -171,9 +175,9 @@ typedef struct opw_engine {
     int64_t (*scratch)(const void *problem, int64_t workers);
 } opw_engine;
 
-enum { OPWRIGHT_ENGINES = 4, OPWRIGHT_PRODUCTS_OF = 4 };
+enum { OPWRIGHT_ENGINES = 6, OPWRIGHT_PRODUCTS_OF = 4 };
 
-extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes
+extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances
 
 typedef struct opw_prepared {
     const opw_engine *engine; // NULL: loops compute it

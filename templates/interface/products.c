@@ -9,7 +9,11 @@
 enum {
     WALKS = 64,
     BYTES = 3,                                       // the engine of signed and unsigned bytes
+    DIFFERENCES = 4,                                 // the first of those that sum squares of differences, or their absolute values
     MAX_ZERO = 1 << 14,                              // of zero points, so that no correction overflows s32
+    ENOUGH = 16,                                     // cells that fill vectors
+    LANED_LEAST = 4,                                 // rows and columns, as in contraction_lanes.h of the engine
+    OFTEN = 4,                                       // products that read the same rows, whose terms lie apart: all turn them otherwise
 };
 
 // An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
@@ -85,10 +89,18 @@ static void sort(walks *some, int first, int second)
     }
 }
 
-static void longest_first(walks *some)
+// Whether an axis is rather that of each product: one whose cells fill vectors of what is written, then the longest.
+static bool inside(const walk *one, const walk *other)
+{
+    const bool first = llabs(one->step[OUT]) == 1 && one->extent >= ENOUGH;
+    const bool second = llabs(other->step[OUT]) == 1 && other->extent >= ENOUGH;
+    return first != second ? first : one->extent > other->extent;
+}
+
+static void inside_first(walks *some)
 {
     for (int64_t n = 1; n < some->count; ++n) {
-        for (int64_t at = n; at > 0 && some->at[at].extent > some->at[at - 1].extent; --at) {
+        for (int64_t at = n; at > 0 && inside(&some->at[at], &some->at[at - 1]); --at) {
             const walk one = some->at[at];
             some->at[at] = some->at[at - 1];
             some->at[at - 1] = one;
@@ -130,8 +142,9 @@ static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *
     }
 }
 
-// Axes as rows, columns, terms and batches; false if there are too many.
-static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, shape *made)
+// Axes as rows, columns, terms and batches; false if there are too many. Left may be `turned`: copied so that each product
+// finds its terms side by side.
+static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bool turned, shape *made)
 {
     walks rows = {0}, columns = {0}, terms = {0}, batches = {0};
     for (int64_t n = 0; n < axes->count; ++n) {
@@ -141,7 +154,7 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
             push(reduced[n] ? &terms : left && !right ? &rows : right && !left ? &columns : &batches, one);
         }
     }
-    bool wanted[2] = {false, false};
+    bool wanted[2] = {turned, false};
     sort(&terms, LEFT, RIGHT);
     if (merged(&terms).count > 1) {
         walks by_right = terms;
@@ -168,8 +181,8 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
     rows = merged(&rows);
     columns = merged(&columns);
     terms = merged(&terms);
-    longest_first(&rows);
-    longest_first(&columns);
+    inside_first(&rows);
+    inside_first(&columns);
     made->rows = rows.count > 0 ? rows.at[0] : none;
     made->columns = columns.count > 0 ? columns.at[0] : none;
     made->terms = terms.count > 0 ? terms.at[0] : none;
@@ -179,6 +192,14 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, sh
     }
     for (int64_t n = 1; n < columns.count; ++n) {
         push(&made->batches, columns.at[n]);
+    }
+    int64_t again = 1;
+    for (int64_t n = 0; n < made->batches.count; ++n) {
+        const walk *const one = &made->batches.at[n];
+        again = one->step[LEFT] == 0 ? (int64_t)opw_min(opw_mul(again, one->extent), OFTEN) : again;
+    }
+    if (again >= OFTEN && made->terms.step[LEFT] != 1 && !wanted[LEFT]) {
+        return shaped(axes, reduced, mixed, true, made);
     }
     bool many = made->batches.count > OPWRIGHT_MAX_BATCHES || terms.count > 1;
     for (int name = LEFT; name <= RIGHT; ++name) {
@@ -199,7 +220,8 @@ static bool beside(const shape *made)
     for (int n = 0; n < 2; ++n) {
         separate = separate && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);
     }
-    return near && separate && made->terms.extent < 8;
+    const int64_t least = made->rows.extent < made->columns.extent ? made->rows.extent : made->columns.extent;
+    return near && separate && (made->terms.extent < 8 || least < LANED_LEAST);
 }
 
 // Whether each element of an operand that is widened serves one product: loops widen as they read.
@@ -220,8 +242,9 @@ static bool once(const shape *made, const bool *widened)
     return alone && cells >= 1 << 19; // copies that stay in a cache cost little
 }
 
-// The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none.
-static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate)
+// The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none. Sums of another term
+// than products have one of their own, which takes f32.
+static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate, opw_term term)
 {
     const opwright_dtype floats[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
     const bool bytes_a = a == OPWRIGHT_S8 || a == OPWRIGHT_U8, bytes_b = b == OPWRIGHT_S8 || b == OPWRIGHT_U8;
@@ -232,13 +255,13 @@ static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulat
         label_a = a == floats[n] ? n : label_a;
         label_b = b == floats[n] ? n : label_b;
     }
-    if (bytes_a && bytes_b && sums) {
+    if (term == OPWRIGHT_OF_PRODUCTS && bytes_a && bytes_b && sums) {
         return BYTES;
     }
     if (accumulate != OPWRIGHT_F32 || (label_a < 0 && !bytes_a) || (label_b < 0 && !bytes_b)) {
         return -1;
     }
-    return a == b ? label_a : 0;
+    return term != OPWRIGHT_OF_PRODUCTS ? DIFFERENCES + (int)term - 1 : a == b ? label_a : 0;
 }
 
 static const opw_engine *engine_of(int label)
@@ -305,7 +328,7 @@ static int64_t kind_of(opwright_dtype dtype, int label)
 {
     const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8};
     const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
-    if (label == BYTES || dtype == own[label]) {
+    if (label == BYTES || dtype == own[label > BYTES ? 0 : label]) {
         return 1;
     }
     int64_t kind = 2;
@@ -425,7 +448,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opw_array *const right = opw_array_of(op, arrays, one->right.array);
     const opwright_dtype left_dtype = left != NULL ? left->dtype : accumulate;
     const opwright_dtype right_dtype = right != NULL ? right->dtype : accumulate;
-    const int label = label_of(left_dtype, right_dtype, accumulate);
+    const int label = label_of(left_dtype, right_dtype, accumulate, one->term);
     int64_t zeros[2];
     if (is_empty(&x->found.letters, one->unless_empty)) {
         return none;
@@ -433,7 +456,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     if (!zero_points(x, one, zeros) || (label != BYTES && (one->zeros[LEFT].name != NULL || one->zeros[RIGHT].name != NULL))) {
         return none;
     }
-    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, accumulate};
+    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, accumulate, OPWRIGHT_F32, OPWRIGHT_F32};
     found.engine = label < 0 ? NULL : engine_of(label);
     if (found.engine == NULL) {
         return none;
@@ -478,7 +501,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const bool mixed[] = {label != BYTES && left_dtype != own[label], label != BYTES && right_dtype != own[label]};
     shape made;
     const int64_t most = (255 + llabs(zeros[LEFT])) * (255 + llabs(zeros[RIGHT])); // of a term
-    if (!shaped(&axes, reduced, mixed, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||
+    if (!shaped(&axes, reduced, mixed, false, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||
         beside(&made) || once(&made, mixed)) {
         return none;
     }

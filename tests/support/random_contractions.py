@@ -60,18 +60,25 @@ def _letters(rng: Rng, count: int) -> tuple[list[str], str]:
 
 
 def draw(
-    rng: Rng, op: str, finish: str = "", *, steps: bool = True, letters: tuple[list[str], str] | None = None
+    rng: Rng,
+    op: str,
+    finish: str = "",
+    *,
+    steps: bool = True,
+    letters: tuple[list[str], str] | None = None,
+    term: str = "",
 ) -> Drawn:
     """A product of two factors or three: batches, rows, columns and reduced letters, of each none, one or two.
 
     Sometimes a further factor has some letters of another, as a scale of rows, of columns or of terms has. Instead,
-    `letters` are those of each factor and of the output.
+    `letters` are those of each factor and of the output. With `term`, that of two reads {0} and {1} is added up in place
+    of their product.
 
     `finish` is what becomes of a sum {0}; {1} and {2} are cells of further inputs, whose letters are some of the
     output's in any order. Without `steps` the spec has one `reduce`.
     """
-    factors, out = letters or _letters(rng, int(rng.choice([2, 2, 2, 3])))
-    scaled = letters is None and rng.random() < 0.4
+    factors, out = letters or _letters(rng, 2 if term else int(rng.choice([2, 2, 2, 3])))
+    scaled = letters is None and not term and rng.random() < 0.4
     if scaled:
         whole = shuffled(rng, str(rng.choice(factors)))
         factors.append(whole[: int(rng.integers(1, len(whole) + 1))])
@@ -84,7 +91,8 @@ def draw(
         f"  - {{name: in_{n}, dims: {{{', '.join(f'{c.upper()}: {c.upper()}' for c in factor)}}}}}"
         for n, factor in enumerate([*factors, *others])
     )
-    value = " * ".join(f"in_{n}[{', '.join(factor)}]" for n, factor in enumerate(factors))
+    cells = [f"in_{n}[{', '.join(factor)}]" for n, factor in enumerate(factors)]
+    value = term.format(*cells) if term else " * ".join(cells)
     cell = f"out_0[{', '.join(out)}]"
     sums = f"sums[{', '.join(out)}]"
     more = [f"in_{count + n}[{', '.join(letters)}]" for n, letters in enumerate(others)]

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Binary, Expr, Name, Number, Read
+from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .program import Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
 from .slopes import negated, slope, without
+
+PRODUCTS, SQUARES, DISTANCES = "", "squares", "distances"  # of a pair of elements; of both last, of their difference
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Contraction:
     """A step as a sum of products: each access with the letter that walks each of its axes, and the letters' roles.
 
     An axis that no letter walks by itself has a slide. Zeros are subtracted from the elements of each read, which are
-    then bytes.
+    then bytes. `term` is what is summed of each pair of elements.
     """
 
     target: Read
@@ -40,6 +42,7 @@ class Contraction:
     roles: Mapping[str, str]
     slides: tuple[Slide, ...] = ()
     zeros: tuple[Expr, Expr] = (Number(0), Number(0))
+    term: str = PRODUCTS
 
     @property
     def has_zeros(self) -> bool:
@@ -80,6 +83,44 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     slides = _slides(found, {"target": target, "left": left, "right": right})
     summed = any(role.endswith(REDUCED) for role in roles_found.values()) or any(s.access == "target" for s in slides)
     return Contraction(target, left, right, roles_found, slides, (x, y)) if slides and summed else None
+
+
+def over_pairs(found: Program, part: Part) -> Contraction | None:
+    """The contraction of a step, or its sum of squares or absolute values of differences, which the same engines make.
+
+    These sums are worth a phase if each row meets many others, and if all that read them do so cell by cell: others, as
+    a least distance, need no array of all pairs.
+    """
+    product = contraction(found, part)
+    assignment, target = part.formulas[0].assignment, part.target
+    if product is not None or part.by is not None or part.where or assignment.op != "sum":
+        return product
+    if found.first_writer(target.tensor) is not part or found.arrays[target.tensor].role != "between":
+        return None
+    difference, term = _difference(part.formulas[0].value)
+    if difference is None or not all(walked(found, read) for read in (target, *expr.reads(difference))):
+        return None
+    left, right = difference.left, difference.right
+    if not isinstance(left, Read) or not isinstance(right, Read) or {left.tensor, right.tensor} & found.integers:
+        return None
+    roles_found = roles(target, (left, right), part.letters)
+    readers = [other for other in found.parts if target.tensor in {read.tensor for read in other.reads}]
+    cells = all(other.operator == "set" and {*other.letters} == expr.names(target) for other in readers)
+    made = Contraction(target, left, right, roles_found, term=term)
+    return made if cells and made.dense and made.reduced else None
+
+
+def _difference(value: Expr) -> tuple[Binary | None, str]:
+    """The difference of which a value is the square or the absolute value, and which of both."""
+    inner, term = value, SQUARES
+    if isinstance(value, Binary) and value.op == "*" and value.left == value.right:
+        inner = value.left
+    elif isinstance(value, Call) and value.function == "pow" and value.arguments[1] == Number(2):
+        inner = value.arguments[0]
+    elif isinstance(value, Call) and value.function == "abs":
+        inner, term = value.arguments[0], DISTANCES
+    found = inner if inner is not value and isinstance(inner, Binary) and inner.op == "-" else None
+    return found, term
 
 
 def element(found: Program, tree: Expr) -> tuple[Read, Expr] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
-from .contraction import contraction
+from .contraction import over_pairs
 from .program import Part, Program
 
 CHEAP = frozenset({"min", "max", "abs", "select"})
@@ -23,7 +23,7 @@ def inlined(found: Program, phases: Iterable[Sequence[Part]], whole: Callable[[P
     """The program with such formulas in the steps that read them; `whole`: whether a step reaches every cell once."""
     phase_of = {id(part): number for number, phase in enumerate(phases) for part in phase}
     parts = [(part, phase_of[id(part)]) for part in found.parts]
-    engines = {id(part) for part in found.parts if contraction(found, part)}
+    engines = {id(part) for part in found.parts if over_pairs(found, part)}
     sums = frozenset(part.target.tensor for part in found.parts if id(part) in engines)
     arrays = dict(found.arrays)
     for maker in found.parts:

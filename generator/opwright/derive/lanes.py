@@ -11,7 +11,7 @@ from ..language import expr
 from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
-from .contraction import contraction
+from .contraction import over_pairs
 from .joining import merged
 from .program import Part, Program
 
@@ -52,7 +52,7 @@ def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
 
 def _sums(found: Program, parts: Sequence[Part]) -> set[str]:
     """The sums of the contractions of other phases."""
-    return {other.target.tensor for other in found.parts if other not in parts and contraction(found, other)}
+    return {other.target.tensor for other in found.parts if other not in parts and over_pairs(found, other)}
 
 
 def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:

@@ -20,7 +20,7 @@ from ..language.model import Op, Tensor
 from ..memo import memoised
 from .accumulating import accumulating, plain
 from .bordered import bordered
-from .contraction import Contraction, contraction
+from .contraction import Contraction, over_pairs
 from .inlining import inlined
 from .joining import merged
 from .lanes import lane_letters
@@ -192,7 +192,7 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
     phases: list[Phase] = []
     for part in _late(found):
-        contracted = contraction(found, part)
+        contracted = over_pairs(found, part)
         engines = {phase.contraction.target.tensor for phase in phases if phase.contraction is not None}
         copied, added = _copied(found, part, optional, engines)
         group = phases[-1] if phases else None
@@ -251,7 +251,7 @@ def _late(found: Program) -> list[Part]:
     """The steps, with each contraction moved just before the first step that reads its sums, if elementwise."""
     parts = list(found.parts)
     for part in found.parts:
-        product = contraction(found, part)
+        product = over_pairs(found, part)
         readers = [other for other in parts if part.target.tensor in {read.tensor for read in other.reads}]
         if product is None or not readers or {*readers[0].letters} != {*_walkers(found, product.target)}:
             continue

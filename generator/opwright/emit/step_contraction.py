@@ -43,6 +43,7 @@ class ContractionView:
     letters: tuple[str, ...]
     finish: tuple[str, ...]  # the letters of the next phase, if it may process the sums as they are computed
     unless_empty: tuple[str, ...]  # letters: nothing is added where one of them has no values
+    term: str  # what is summed of each pair of elements, '' for products
     zeros: tuple[tuple[str, int], ...]  # the zero points of both operands for C: a name or a number; '?' for others
 
 
@@ -64,7 +65,9 @@ def contractions(op: Op) -> tuple[ContractionView, ...]:
             letters = phase.parts[0].letters
             zeros, empty = tuple(map(_zero_in_c, product.zeros)), phase.parts[0].unless_empty
             views.append(
-                ContractionView(number, copy, output, unless, target, left, right, letters, finish, empty, zeros)
+                ContractionView(
+                    number, copy, output, unless, target, left, right, letters, finish, empty, product.term, zeros
+                )
             )
     return tuple(views)
 

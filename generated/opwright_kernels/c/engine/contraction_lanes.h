@@ -64,7 +64,7 @@ INLINE void laned_tile(const float *left, const float *right, int64_t terms, boo
         UNROLL for (int c = 0; c < columns; c++) {
             const vec y = vec_load(right + c * LANES);
             UNROLL for (int r = 0; r < rows; r++)
-                sum[r][c] += x[r] * y;
+                sum[r][c] = with_term(sum[r][c], x[r], y);
         }
     }
     UNROLL for (int r = 0; r < rows; r++)

@@ -71,13 +71,13 @@ INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t co
             UNROLL for (int t = 0; t < FEW_TERMS; t++) {
                 const vec x = there == LANES ? elem_load(right + t * term + n) : elem_load_part(right + t * term + n, there);
                 UNROLL for (int r = 0; r < rows; r++)
-                    sum[r] += vec_splat(left[t * rows + r]) * x;
+                    sum[r] = with_term(sum[r], vec_splat(left[t * rows + r]), x);
             }
         } else {
             for (int64_t t = 0; t < terms; t++) {
                 const vec x = elem_load_part(right + t * term + n, there);
                 UNROLL for (int r = 0; r < rows; r++)
-                    sum[r] += vec_splat(left[t * rows + r]) * x;
+                    sum[r] = with_term(sum[r], vec_splat(left[t * rows + r]), x);
             }
         }
         UNROLL for (int r = 0; r < rows; r++)

@@ -22,6 +22,7 @@ INLINE vec vec_load(const float *p) {
 }
 INLINE void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 INLINE vec vec_splat(float x) { return x - (vec){0}; }
+INLINE vec vec_abs(vec v) { return (vec)((uvec)v & 0x7fffffff); }
 INLINE void clear(float *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
 
 // The first n of LANES floats, the others 0; nothing past them is read.

@@ -1,7 +1,8 @@
 // The names of functions per dtype and instruction set.
 //
-// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16 or -DOPWRIGHT_BYTES (products of integers), and with
-// -DOPWRIGHT_ISA=avx512 or another.
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16, -DOPWRIGHT_BYTES (products of integers),
+// -DOPWRIGHT_SQUARES or -DOPWRIGHT_DISTANCES (of differences of f32, in place of products), and with -DOPWRIGHT_ISA=avx512
+// or another.
 
 #ifndef OPWRIGHT_NAMES_H
 #define OPWRIGHT_NAMES_H
@@ -18,6 +19,14 @@ typedef uint16_t elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
 #define OPWRIGHT_F32 // other code treats elements as f32
+typedef float elem;
+#elif defined(OPWRIGHT_SQUARES) || defined(OPWRIGHT_DISTANCES)
+#if defined(OPWRIGHT_SQUARES)
+#define OPWRIGHT_DTYPE squares
+#else
+#define OPWRIGHT_DTYPE distances
+#endif
+#define OPWRIGHT_F32 // their elements
 typedef float elem;
 #else
 #define OPWRIGHT_DTYPE f32

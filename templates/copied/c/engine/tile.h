@@ -13,6 +13,18 @@
 #include "lanes.h"
 #include "tile_shapes.h"
 
+// A sum and the term of two elements.
+INLINE vec with_term(vec sum, vec a, vec b) {
+#if defined(OPWRIGHT_SQUARES)
+    const vec d = a - b;
+    return sum + d * d;
+#elif defined(OPWRIGHT_DISTANCES)
+    return sum + vec_abs(a - b);
+#else
+    return sum + a * b;
+#endif
+}
+
 // One operand of a multiplication: a float, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
 #if OPWRIGHT_PAIRS
 typedef uint32_t unit;
@@ -25,13 +37,13 @@ typedef float unit;
 typedef vec units;
 #define UNIT_CHANNELS 1
 INLINE units units_splat(unit x) { return vec_splat(x); }
-INLINE vec fused(vec sum, units a, units b) { return sum + a * b; }
+INLINE vec fused(vec sum, units a, units b) { return with_term(sum, a, b); }
 #endif
 
 // The same in the sum's own register. gcc 12 uses another one and copies; 9x3 has none to spare and spilled six sums:
 // 155 instead of 200 GFLOP/s over 48 channels. With a single vector of weights the scalar is the instruction's own
 // operand.
-#if defined(__FMA__) && !OPWRIGHT_PAIRS
+#if defined(__FMA__) && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_SQUARES) && !defined(OPWRIGHT_DISTANCES)
 #define FUSE(sum, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
 #else
 #define FUSE(sum, a, b) (sum) = fused(sum, a, b)
