@@ -100,10 +100,11 @@ class Call:
     arrays: Mapping[str, Array]
     places: Mapping[str, Mapping[str, tuple[int, ...]]]
     accumulate: np.dtype[Any]
+    narrow: Mapping[str, np.dtype[Any]]  # of arrays between steps that are not of it
 
     def dtype(self, access: Accessed) -> np.dtype[Any]:
         array = self.arrays.get(access.array)
-        return self.accumulate if array is None else array.dtype
+        return self.narrow.get(access.array, self.accumulate) if array is None else array.dtype
 
     def placed(self, access: Accessed) -> Placed | None:
         """Where an array's cells stand; None where an axis that letters move along together is not as the spec says."""

@@ -111,6 +111,7 @@ class StepKernels(Operation):
     outputs: tuple[str, ...] = ()
     phases: tuple[tuple[Lanes, ...], ...] = ()
     accumulate: tuple[str, ...] = ()  # the type that each row adds up in
+    narrow: tuple[Mapping[str, str], ...] = ()  # by row, the types of arrays between steps that are others
     words: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # of attributes that choose steps
     dtype_attributes: Mapping[str, str] = member(default_factory=dict)  # attribute to the output that it states
     conditional: tuple[str, ...] = ()  # outputs that some calls lack, if an attribute states a type
@@ -129,8 +130,8 @@ class StepKernels(Operation):
         library = self.library(isa, label, "")
         ffi = library.ffi
         whole, places, lists = self.whole(resolution, arrays)
-        itemsize = DTYPES[self.accumulate[resolution.row]].itemsize
-        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, itemsize)
+        made, narrow = self.accumulate[resolution.row], self.narrow_in(resolution.row)
+        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, made, narrow)
         lanes = layout.chosen_lanes()
         products = self.products(resolution, whole, places, arrays, lanes)
         unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
@@ -219,7 +220,10 @@ class StepKernels(Operation):
         """The contractions that an engine computes, by their numbers."""
         found: dict[int, _contractions.Product] = {}
         accumulate = DTYPES[self.accumulate[resolution.row]]
-        call = _contractions.Call(resolution.letters, resolution.slides, resolution.zeros, arrays, places, accumulate)
+        narrow = {name: DTYPES[dtype] for name, dtype in self.narrow_in(resolution.row).items()}
+        call = _contractions.Call(
+            resolution.letters, resolution.slides, resolution.zeros, arrays, places, accumulate, narrow
+        )
         for number, one in enumerate(self.contractions):
             lane = self.phases[one.phase + 1][lanes[one.phase + 1]].letter if one.finish else ""
             product = _contractions.prepared(one, call, given, lane)
@@ -236,8 +240,9 @@ class StepKernels(Operation):
         wanted = set()
         for number, (_, row) in enumerate(self.rows):
             accumulate = DTYPES[self.accumulate[number]]
+            known = {**row, **self.narrow_in(number)}
             for one in self.contractions:
-                dtypes = {row.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
+                dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
                 windows = [name for name in self.slid(one) if label != _engines.BYTES]
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in (label, "f32") for name in windows)}
@@ -256,8 +261,12 @@ class StepKernels(Operation):
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":
-            return C_TYPES[info.dtype or self.accumulate[row]]
+            return C_TYPES[self.narrow_in(row).get(info.name) or info.dtype or self.accumulate[row]]
         return C_TYPES[info.dtype if info.role == "list" else self.rows[row][1][info.name]]
+
+    def narrow_in(self, row: int) -> Mapping[str, str]:
+        """The types of arrays between steps, of a row, that are not the one that it adds up in."""
+        return self.narrow[row] if self.narrow else {}
 
     def isas(self, label: str) -> tuple[_isa.Isa, ...]:
         """The instruction sets that kernels are compiled for: those whose numerics are those of the spec."""

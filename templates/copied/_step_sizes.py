@@ -67,7 +67,8 @@ class Sizes:
     resolution: Any
     places: Mapping[str, Places]
     arrays: Mapping[str, Array]
-    itemsize: int  # of what values are made in
+    made: str  # the type that values are made in
+    narrow: Mapping[str, str]  # types of arrays between steps that are others
     schedules: list[tuple[str, Schedule]] = field(default_factory=list)  # of every phase that has lanes
 
     def chosen_lanes(self) -> list[int]:
@@ -184,7 +185,7 @@ class Sizes:
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
             number = 0 if name in unstored else number
             dtype = next((info.dtype for info in self.infos if info.name == name), "")
-            itemsize = DTYPES[dtype].itemsize if dtype else self.itemsize
+            itemsize = DTYPES[self.narrow.get(name) or dtype or self.made].itemsize
             end[private] += -(-number * itemsize // LINE) * LINE
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)

@@ -121,6 +121,7 @@ typedef struct opw_product_of {
     const char *const *finish;
     const char *const *unless_empty; // letters: nothing is added where one of them has no values
     opw_term term;     // what is summed of each pair of elements
+    const opwright_dtype *dtypes[2]; // of left and right in each row, if they lie between steps; NULL: what the row adds up in
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 

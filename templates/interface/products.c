@@ -428,6 +428,12 @@ static bool is_empty(const opw_axes *letters, const char *const *some)
     return empty;
 }
 
+// The data type of an operand that lies between steps.
+static opwright_dtype between(const opw_product_of *one, int side, int64_t row, opwright_dtype accumulate)
+{
+    return one->dtypes[side] != NULL ? one->dtypes[side][row] : accumulate;
+}
+
 static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                                   const opw_product_of *one, const char *lane)
 {
@@ -446,8 +452,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opwright_dtype accumulate = op->accumulate[x->found.row];
     const opw_array *const left = opw_array_of(op, arrays, one->left.array);
     const opw_array *const right = opw_array_of(op, arrays, one->right.array);
-    const opwright_dtype left_dtype = left != NULL ? left->dtype : accumulate;
-    const opwright_dtype right_dtype = right != NULL ? right->dtype : accumulate;
+    const opwright_dtype left_dtype = left != NULL ? left->dtype : between(one, LEFT, x->found.row, accumulate);
+    const opwright_dtype right_dtype = right != NULL ? right->dtype : between(one, RIGHT, x->found.row, accumulate);
     const int label = label_of(left_dtype, right_dtype, accumulate, one->term);
     int64_t zeros[2];
     if (is_empty(&x->found.letters, one->unless_empty)) {

@@ -25,6 +25,7 @@ from .inlining import inlined
 from .joining import merged
 from .lanes import lane_letters
 from .lone_sums import summed_first
+from .narrow import narrow
 from .needed import needed
 from .pairing import paired
 from .program import Array, Part, Program
@@ -148,6 +149,8 @@ def staged(op: Op) -> Staged:
         for phase in _finishing(found, _phases(found, optional))
     )
     private = _private(found, phases)
+    products = [phase.contraction for phase in phases if phase.contraction is not None]
+    found = dataclasses.replace(found, narrow=narrow(found, products, private))
     return Staged(found, tuple(_with_merged(found, phase, private) for phase in phases), private)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..language import expr
@@ -127,6 +127,7 @@ class Program:
     sizes: Sizes = field(default_factory=Sizes)  # what every call knows of them
     bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
     whole: frozenset[str] = frozenset()  # arrays of integers that steps of another program make
+    narrow: Mapping[str, str] = field(default_factory=dict)  # arrays between steps of a narrow data type: narrow.py
 
     @property
     @memoised
@@ -308,13 +309,6 @@ def assignments(step: Step) -> Iterator[tuple[str, Assignment]]:
 def list_dtype(op: Op, name: str) -> str:
     """The data type in which kernels take a list that steps index: reals are rounded to f32 when a call is checked."""
     return "f32" if op.attribute(name).type == "f32[]" else "s64"
-
-
-def dtype_of(op: Op, row: Mapping[str, str], array: Array, integers: Collection[str]) -> str:
-    """The data type of an array in the kernel of a row; `integers` are the arrays between steps that hold integers."""
-    if array.role == "between":
-        return "s64" if array.name in integers else row["accumulate"]
-    return list_dtype(op, array.name) if array.role == "list" else row[array.name]
 
 
 @memoised

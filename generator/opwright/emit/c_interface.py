@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..derive.as_steps import as_steps
+from ..derive.narrow import dtype_of
+from ..derive.parted import parted
+from ..derive.phases import staged
 from ..derive.sizes import size_fields
 from ..derive.variants import ISAS, row_name
 from ..language.dtypes import DTYPES
@@ -25,6 +28,7 @@ from . import provenance, python_module, render, step_files
 from .c_expressions import ARGUMENTS, Value
 from .c_resolve import Resolve, pruned
 from .nodes import Declare, Expr, Member, Name, Stmt, call, integer
+from .step_contraction import ContractionView
 
 # The C type of an attribute, and its kind of value; a list with `per` is a list of entries.
 _TYPES = {
@@ -116,6 +120,16 @@ class Interface:
     @property
     def accumulate(self) -> tuple[str, ...]:
         return tuple(row["accumulate"].upper() for row in self.op.dtypes)
+
+    def narrow(self, product: ContractionView) -> tuple[tuple[str, ...], ...]:
+        """Of both operands, their data type in each row if they are between steps and narrow."""
+        found = staged(parted(self.op)).program
+        return tuple(
+            tuple(dtype_of(self.op, row, found.arrays[name], found).upper() for row in self.op.dtypes)
+            if name in found.narrow
+            else ()
+            for name, _ in (product.left, product.right)
+        )
 
     @property
     def arrays(self) -> tuple[Any, ...]:

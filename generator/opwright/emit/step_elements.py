@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..derive import slopes
+from ..derive.narrow import dtype_of
 from ..derive.phases import Phase, Staged
-from ..derive.program import Array, Axis, constants, dtype_of
+from ..derive.program import Array, Axis, constants
 from ..language import expr
 from ..language.dtypes import DTYPES
 from ..language.expr import Read
@@ -202,7 +203,7 @@ class Elements:
         return self.copies(self.lanes)[-1][0]
 
     def dtype(self, name: str) -> str:
-        return dtype_of(self.op, self.row, self.program.arrays[name], self.program.integers)
+        return dtype_of(self.op, self.row, self.program.arrays[name], self.program)
 
     def c_type(self, name: str) -> str:
         return DTYPES[self.dtype(name)].c_type

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from ..derive.growing import growing
 from ..derive.inside import neutral
+from ..derive.narrow import dtype_of
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, staged
-from ..derive.program import Part, dtype_of
+from ..derive.program import Part
 from ..derive.variants import ISAS, row_name
 from ..language import expr
 from ..language.dtypes import DTYPES
@@ -198,7 +199,7 @@ def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():
             if array.role == role:
-                dtype = dtype_of(op, row, array, found.program.integers)
+                dtype = dtype_of(op, row, array, found.program)
                 result.append(Parameter(array.name, DTYPES[dtype].c_type, role))
     return tuple(result)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..derive.lanes import apart, moved
+from ..derive.narrow import dtype_of
 from ..derive.parted import parted
 from ..derive.phases import Phase, Staged, in_place, is_separable, staged
 from ..derive.program import Array, Axis, list_dtype, program
@@ -70,6 +71,7 @@ class StepWrapper(Module):
 
     labels: tuple[str, ...]
     accumulate: tuple[str, ...]
+    narrow: tuple[dict[str, str], ...]  # of each row, the types of arrays between steps that are not that of values
     outputs: tuple[tuple[str, str], ...]  # and the condition under which a call has them
     lists: dict[str, str]
     chosen: dict[str, tuple[str, ...]]
@@ -138,6 +140,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
         labels=tuple(row_label(op, row) for row in op.dtypes),
         accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
+        narrow=_narrow(parted_op),
         values={symbol: symbol for symbol in symbol_kinds(parted_op)},
         named=named_values(op),
         outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),
@@ -200,6 +203,14 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     concatenates = any(tensor.joined for tensor in op.inputs)
     sizes = {x.name: x.extent.id for x in array.axes if concatenates and x.kind == "one" and isinstance(x.extent, Name)}
     return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})
+
+
+def _narrow(op: Op) -> tuple[dict[str, str], ...]:
+    """The narrow types of arrays between steps, of each row; none if no row has any."""
+    found = staged(op).program
+    rows = [{name: dtype_of(op, row, found.arrays[name], found) for name in found.narrow} for row in op.dtypes]
+    own = [{n: DTYPES[d].numpy for n, d in kinds.items() if d != r["accumulate"]} for kinds, r in zip(rows, op.dtypes)]
+    return tuple(own) if any(own) else ()
 
 
 def _run(axis: Axis) -> str:

@@ -1,0 +1,72 @@
+"""Operands of products that lie between steps, and whose cells are those of a narrow data type: they are kept in it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from opwright.language.library import Library
+from opwright.oracle.run_steps import compute_steps
+from support.package import package
+from support.random_contractions import DTYPES as FLOATS
+
+DTYPES = {**FLOATS, "s8": np.int8, "u8": np.uint8}
+SPECS = Path(__file__).parents[1] / "data" / "formulas"
+ROUNDED = """op: Rounded
+revision: 1
+summary: Two linear layers, what is between them rounded, and rows of bytes.
+dims: {rows: {symbol: M}, terms: {symbol: K}, hidden: {symbol: H}, columns: {symbol: N}}
+inputs: [{name: x, dims: {M: M, K: K}}, {name: w, dims: {K: K, H: H}}, {name: v, dims: {H: H, N: N}}, {name: b, dims: {H: H, N: N}}]
+outputs: [{name: y, dims: {M: M, N: N}}, {name: z, dims: {M: M, N: N}}]
+dtypes:
+  - {x: bf16, w: bf16, v: bf16, b: s8, y: f32, z: f32, accumulate: f32}
+  - {x: f32, w: f32, v: bf16, b: u8, y: f32, z: f32, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K, h: H}
+  steps:
+    - sums[m, h] += x[m, k] * w[k, h]
+    - half[m, h] = to_bf16(max(sums[m, h], 0))
+    - y[m, n] += half[m, h] * v[h, n]
+    - byte[m, h] = to_s8(half[m, h] / 4)
+    - z[m, n] += byte[m, h] * b[h, n]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
+    texts = {"blocked.yaml": (SPECS / "blocked.yaml").read_text(encoding="utf-8"), "rounded.yaml": ROUNDED}
+    return package(texts, tmp_path_factory.mktemp("narrow"), "narrow_package")
+
+
+@pytest.mark.parametrize("name", ["Blocked", "Rounded"])
+def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
+    made: tuple[Library, ModuleType], name: str
+) -> None:
+    library, kernels = made
+    op, rng = library.op(name), np.random.default_rng(5)
+    for row in op.dtypes:
+        for sizes in ((5, 3, 17, 33), (64, 16, 40, 20), (1, 1, 1, 1), (3, 0, 4, 2), (2, 5, 0, 3)):
+            m, q, n, h = sizes
+            shapes = ((m, q * 8), (q, n, 8)) if name == "Blocked" else ((m, q), (q, h), (h, n), (h, n))
+            inputs = [
+                rng.integers(0 if row[t.name] == "u8" else -3, 4, shape).astype(DTYPES[row[t.name]])
+                for t, shape in zip(op.inputs, shapes, strict=True)
+            ]
+            expected = compute_steps(op, inputs, {})
+            found = [getattr(kernels, op.function)(*inputs, threads=threads) for threads in (1, 3)]
+            found = [one if isinstance(one, tuple) else (one,) for one in found]
+            for number, tensor in enumerate(op.outputs):
+                assert (found[0][number] == expected[tensor.name]).all(), (row, sizes, tensor.name)
+                assert found[0][number].tobytes() == found[1][number].tobytes()
+
+
+def test_a_copy_of_an_input_is_kept_in_its_type(made: tuple[Library, ModuleType]) -> None:
+    _, kernels = made
+    assert kernels.blocked.__name__ == "blocked"
+    operation = sys.modules[f"{kernels.__name__}._blocked"].OPERATION
+    assert [{*kinds.values()} for kinds in operation.narrow] == [set(), {"bfloat16"}, {"float16"}, {"uint8"}, set()]
+    rounded = sys.modules[f"{kernels.__name__}._rounded"].OPERATION if kernels.rounded else None
+    assert [sorted(kinds.values()) for kinds in rounded.narrow] == [["bfloat16", "int8"]] * 2
