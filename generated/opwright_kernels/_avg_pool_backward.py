@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._collapse import Chain
 from ._description import ArrayLike, InputInfo, Integers
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
@@ -236,6 +237,9 @@ OPERATION = StepOperation(
             "diff_src[n, c, o * S + k - PB] += share[n, c, o]",
             {"n": "batch", "c": "batch", "o": "window batch", "k": "window stretched"},
         ),
+    ),
+    chains=(
+        Chain(("N", "C"), (("n",), ("c",), ), {"diff_dst": ("N", "C"), "diff_src": ("N", "C")}),
     ),
     laid_out={"diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
     states={"src_shape": "diff_src"},

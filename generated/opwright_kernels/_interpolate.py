@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._collapse import Chain
 from ._description import ArrayLike, InputInfo, Integers, Related
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
@@ -218,6 +219,9 @@ OPERATION = StepOperation(
         ("dst[n, c, o] = blend[n, c, o]", {"n": "batch", "c": "batch", "o": "batch"}),
         ("dst[n, c, o] = blend[n, c, o]", {"n": "batch", "c": "batch", "o": "batch"}),
         ("dst[n, c, o] = blend[n, c, o]", {"n": "batch", "c": "batch", "o": "batch"}),
+    ),
+    chains=(
+        Chain(("N", "C"), (("n",), ("c",), ), {"src": ("N", "C"), "dst": ("N", "C")}),
     ),
     laid_out={"src": ("data_format", "X"), "dst": ("data_format", "X")},
     relations=(

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._collapse import Chain
 from ._description import ArrayLike, InputInfo, Integers
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
@@ -262,6 +263,9 @@ OPERATION = StepOperation(
             "diff_src[n, c, min(max(floor((2 * (A * o + B) + Q) / (2 * Q)), 0), I - 1)] += 0",
             {"n": "stretched", "c": "stretched", "o": "stretched"},
         ),
+    ),
+    chains=(
+        Chain(("N", "C"), (("n",), ("c",), ), {"src": ("N", "C"), "diff_dst": ("N", "C"), "diff_src": ("N", "C")}),
     ),
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
+from ._collapse import Chain
 from ._description import ArrayLike, InputInfo, Integers
 from ._schedules import Lanes
 from ._step_kernels import Output, Steps
@@ -244,6 +245,9 @@ OPERATION = StepOperation(
             "diff_src[n, c, o * S + k * D - PB] += select(number(k) == first[n, c, o], diff_dst[n, c, o], 0)",
             {"n": "batch", "c": "batch", "o": "window batch", "k": "window stretched"},
         ),
+    ),
+    chains=(
+        Chain(("N", "C"), (("n",), ("c",), ), {"src": ("N", "C"), "diff_dst": ("N", "C"), "diff_src": ("N", "C")}),
     ),
     laid_out={"src": ("data_format", "X"), "diff_dst": ("data_format", "X"), "diff_src": ("data_format", "X")},
 )

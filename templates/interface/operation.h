@@ -125,6 +125,19 @@ typedef struct opw_product_of {
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 
+// Sizes from the outermost to the innermost that kernels do not tell apart: the letters of each, and by array the axes
+// that have them. The last of a list has no sizes, and the last array no name.
+typedef struct opw_chained {
+    const char *array;
+    const char *const *axes;
+} opw_chained;
+
+typedef struct opw_chain {
+    int64_t count;
+    const char *const *sizes, *const *const *letters;
+    const opw_chained *axes;
+} opw_chain;
+
 typedef struct opw_word_list {
     const char *name;
     const char *const *words;
@@ -155,6 +168,7 @@ typedef struct opw_operation {
     int64_t array_count, phase_count, product_count;
     const opw_phase *phases;
     const opw_product_of *products;
+    const opw_chain *chains; // NULL: none
     const opw_word_list *words;
     const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
     const char *joined_axis, *joined_size; // of the input whose arrays are processed one after the other; NULL: none
@@ -192,6 +206,8 @@ typedef struct opw_plan {
     opw_prepared products[OPWRIGHT_PRODUCTS_OF];
 } opw_plan;
 
+// Puts axes of a call together, in its arrays and in what is known of it.
+void opw_collapse(opw_context *x, opw_array *arrays);
 // Fills in the struct of sizes of a call of steps.
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan);
 void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,

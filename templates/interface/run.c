@@ -703,6 +703,20 @@ static int64_t best_of(opw_context *x, const opw_stem *stem)
     return best < 0 ? 0 : best;
 }
 
+// Plans the current piece of a call. What is known of the call stays as it is: another time its arrays are as given.
+static void plan_piece(opw_context *x, opw_array *arrays, void *sizes, opw_plan *made)
+{
+    if (x->op->chains == NULL) {
+        opw_plan_steps(x, arrays, sizes, made);
+        return;
+    }
+    const opw_axes values = x->found.values, letters = x->found.letters;
+    opw_collapse(x, arrays);
+    opw_plan_steps(x, arrays, sizes, made);
+    x->found.values = values;
+    x->found.letters = letters;
+}
+
 // The kernel's own memory, for a number of workers.
 static opw_int bytes_of(opw_context *x, void *sizes, size_t size, int64_t workers)
 {
@@ -720,7 +734,7 @@ static opw_int bytes_of(opw_context *x, void *sizes, size_t size, int64_t worker
         opw_plan made;
         put_arrays(x, arrays, piece, NULL);
         begin = cut(x, arrays, begin);
-        opw_plan_steps(x, arrays, sizes, &made);
+        plan_piece(x, arrays, sizes, &made);
         bytes = opw_max(bytes, opw_plan_bytes(&made, workers));
     }
     return bytes;
@@ -780,7 +794,7 @@ static void run_steps(opw_context *x, void *sizes, const opwright_team *team, ch
         void *at[2 * OPWRIGHT_INPUTS];
         put_arrays(x, arrays, piece, beside);
         begin = cut(x, arrays, begin);
-        opw_plan_steps(x, arrays, sizes, &made);
+        plan_piece(x, arrays, sizes, &made);
         for (int64_t n = 0; n < op->array_count; ++n) {
             at[n] = arrays[n].data;
         }

@@ -17,7 +17,7 @@ from .test_build import needs, run
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
 # Lists of real numbers with defaults, steps that words choose, arrays that are read as one, an input that is -inf where
-# it is omitted, a contraction of windows, an axis that a word leaves out; in the long form, all.
+# it is omitted, a contraction of windows, an axis that a word leaves out, axes side by side; in the long form, all.
 SOME = (
     "clip_channels",
     "two_reductions",
@@ -27,6 +27,7 @@ SOME = (
     "offset_each",
     "gauss_kernel",
     "blocked",
+    "centred_filters",
 )
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12

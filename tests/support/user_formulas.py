@@ -150,6 +150,14 @@ def spectral_mix(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]
 
 
 @formula
+def centred_filters(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
+    w, patch, mask = inputs
+    mean = w.sum((1, 2, 3), keepdims=True) / max(w[0].size if len(w) else 1, 1)
+    masked = (w - mean) * (1 if mask is None else mask)
+    return [np.moveaxis(masked, 0, -1), np.einsum("pikl,oikl->po", patch, w)]
+
+
+@formula
 def grouped_scales(inputs: Sequence[Any], attributes: Attributes) -> Sequence[Any]:
     x, w, scale = inputs
     split = w.reshape(len(w), scale.shape[1], w.shape[1] // scale.shape[1]) * scale[:, :, None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..derive.collapsing import Chain, collapsible
 from ..derive.lanes import apart, moved
 from ..derive.narrow import dtype_of
 from ..derive.parted import parted
@@ -90,6 +91,7 @@ class StepWrapper(Module):
     extents: dict[str, str]  # of the letters of contractions
     slides: tuple[SlideView, ...]
     zeros: dict[int, tuple[str, ...]]
+    chains: tuple[Chain, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
     @property
@@ -166,6 +168,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         extents=contracted_extents(parted_op, own),
         slides=slides(parted_op, own),
         zeros=zero_points(parted_op, own),
+        chains=collapsible(parted_op),
         roles=role_table(op),
     )
 

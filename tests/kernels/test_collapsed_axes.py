@@ -1,0 +1,99 @@
+"""Letters that stand side by side in every array become one, where the strides of a call allow it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from opwright.derive.collapsing import collapsible
+from opwright.language.library import Library
+from opwright.load import load_texts
+from support.generated import rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler
+from support.user_formulas import FORMULAS
+
+SPEC = (Path(__file__).parents[1] / "data" / "formulas" / "centred_filters.yaml").read_text()
+# The sizes that each use does not tell apart.
+USES = {
+    "y[c, h, w] = x[c, h, w] / max(abs(x[c, h, w]), 1)": ("C", "H", "W"),
+    "y[c, h, w] = x[c, h, w] / (H * W)": ("H", "W"),
+    "y[c, h, w] = x[c, h, w] / H": (),
+    "y[c, h, w] = x[c, h, w] + number(h)": (),
+    "y[c, h, w] = x[c, h, (w + 1) % W]": ("C", "H"),
+    "y[c, h, w] = x[c, h, 0]": ("C", "H"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
+    folder = tmp_path_factory.mktemp("collapsed")
+    with quick_compiler(folder):
+        yield package({"centred_filters.yaml": SPEC}, folder, "collapsed")
+
+
+def planned(made: tuple[Library, ModuleType], *inputs: Any) -> Any:
+    operation = made[1].centred_filters.__globals__["OPERATION"]
+    resolution = operation.resolved(inputs, ())
+    arrays = {name: value for name, value in zip(("w", "patch", "mask"), inputs, strict=True) if value is not None}
+    return operation.planned_steps(resolution, {**arrays, **operation.written(resolution, [None, None])}).sizes
+
+
+def drawn(random: np.random.Generator, *shape: int) -> Any:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def test_axes_are_merged_where_all_arrays_go_through_them_as_through_one(made: tuple[Library, ModuleType]) -> None:
+    random = rng("merged axes")
+    w, patch, mask = drawn(random, 5, 2, 3, 4), drawn(random, 6, 2, 3, 4), drawn(random, 2, 3, 4)
+    sizes = planned(made, w, patch, None)
+    assert (sizes.I, sizes.K, sizes.L) == (1, 1, 24)
+    sizes = planned(made, w, patch, mask[:1, :1, :1])
+    assert (sizes.I, sizes.K, sizes.L) == (1, 1, 24)
+    sizes = planned(made, w, patch, mask[:1])
+    assert (sizes.I, sizes.K, sizes.L) == (2, 1, 12)
+    sizes = planned(made, w, patch, mask[:, :, :1])
+    assert (sizes.I, sizes.K, sizes.L) == (1, 6, 4)
+    sizes = planned(made, w[..., ::-1], patch, mask)
+    assert (sizes.I, sizes.K, sizes.L) == (1, 6, 4)
+    sizes = planned(made, w[..., :1], patch[..., :1], None)
+    assert (sizes.I, sizes.K, sizes.L) == (1, 1, 6)
+
+
+def test_results_are_those_of_the_formula_for_all_orders_of_memory(made: tuple[Library, ModuleType]) -> None:
+    random = rng("orders of memory")
+    for order in itertools.permutations(range(4)):
+        for extents in ((5, 2, 3, 4), (1, 1, 7, 3), (3, 4, 1, 1), (2, 0, 3, 1)):
+            back = np.argsort(order)
+            w = drawn(random, *(extents[axis] for axis in order)).transpose(back)
+            patch = drawn(random, *(w.shape[axis] if axis else 6 for axis in order)).transpose(back)
+            mask = drawn(random, *(1 if random.random() < 0.3 else extent for extent in w.shape[1:]))
+            with instruction_set(made[1], str(random.choice(["portable", "avx2"]))):
+                found = made[1].centred_filters(w, patch, mask)
+            for one, wanted in zip(found, FORMULAS["centred_filters"]([w, patch, mask], {}), strict=True):
+                np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_sizes_that_a_step_tells_apart_stay_apart(use: str) -> None:
+    text = f"""
+op: Used
+revision: 1
+summary: Cells.
+dims: {{c: {{symbol: C}}, h: {{symbol: H, min: 1}}, w: {{symbol: W, min: 1}}}}
+inputs: [{{name: x, dims: {{C: C, H: H, W: W}}}}]
+outputs: [{{name: y, dims: {{C: C, H: H, W: W}}}}]
+dtypes: [{{x: f32, y: f32, accumulate: f32}}]
+semantics:
+  ranges: {{c: C, h: H, w: W}}
+  steps:
+    - {use}
+"""
+    (op,) = load_texts({"used.yaml": text}).ops
+    chains = [chain.sizes for chain in collapsible(op)]
+    assert chains == ([USES[use]] if USES[use] else [])
