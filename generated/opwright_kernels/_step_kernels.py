@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _collapse, _contractions, _engine, _isa, _load, _team
 from . import _contraction_engines as _engines
-from . import _contractions, _engine, _isa, _load, _team
 from ._arrays import Array, pointer
 from ._axes import Places
 from ._description import HERE
@@ -117,6 +117,7 @@ class StepKernels(Operation):
     conditional: tuple[str, ...] = ()  # outputs that some calls lack, if an attribute states a type
     contractions: tuple[_contractions.Contraction, ...] = ()
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
+    chains: tuple[_collapse.Chain, ...] = ()  # of sizes that kernels do not tell apart
     # By output, the inputs whose memory it may have.
     in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
@@ -131,9 +132,10 @@ class StepKernels(Operation):
         ffi = library.ffi
         whole, places, lists = self.whole(resolution, arrays)
         made, narrow = self.accumulate[resolution.row], self.narrow_in(resolution.row)
-        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, resolution, places, whole, made, narrow)
+        seen, shown = _collapse.collapsed(self.chains, resolution, whole, places)
+        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, seen, places, shown, made, narrow)
         lanes = layout.chosen_lanes()
-        products = self.products(resolution, whole, places, arrays, lanes)
+        products = self.products(seen, shown, places, arrays, lanes)
         unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
         values, memory_ = layout.members(lanes, unstored)
         sizes = ffi.new(f"opwright_{self.function}_sizes *")

@@ -134,7 +134,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 64);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -549,7 +549,7 @@ static void avg_pool_f32_1_o(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 64);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

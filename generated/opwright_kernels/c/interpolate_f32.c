@@ -153,7 +153,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 512);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 64);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
