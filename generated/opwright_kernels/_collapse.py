@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
 from ._arrays import Array
 from ._axes import Places
-
-if TYPE_CHECKING:
-    from ._step_kernels import Steps
 
 
 @dataclass(frozen=True)
@@ -29,11 +26,15 @@ class Chain:
 
 
 def collapsed(
-    chains: Iterable[Chain], call: Steps, arrays: Mapping[str, Array], places: Mapping[str, Places]
-) -> tuple[Steps, Mapping[str, Array]]:
-    """The call with as few long axes as its arrays allow; of extents of 0 nothing is gained."""
+    chains: Iterable[Chain],
+    values: Mapping[str, Any],
+    letters: Mapping[str, tuple[int, ...]],
+    arrays: Mapping[str, Array],
+    places: Mapping[str, Places],
+) -> tuple[Mapping[str, Any], Mapping[str, tuple[int, ...]], Mapping[str, Array]]:
+    """Values, extents of letters and arrays with as few axes as arrays allow; where extents are 0, as they are."""
     for chain in chains:
-        extents = [call.values[size] for size in chain.sizes]
+        extents = [values[size] for size in chain.sizes]
         spots = {
             name: [places[name][axis][0] for axis in axes]
             for name, axes in chain.axes.items()
@@ -48,11 +49,11 @@ def collapsed(
         if not moves:
             continue
         made = _moved(extents, moves)
-        letters = {letter: (extent,) for own, extent in zip(chain.letters, made) for letter in own}
-        known = {letter: letters.get(letter, extent) for letter, extent in call.letters.items()}
-        call = replace(call, values={**call.values, **dict(zip(chain.sizes, made))}, letters=known)
+        walked = {letter: (extent,) for own, extent in zip(chain.letters, made) for letter in own}
+        values = {**values, **dict(zip(chain.sizes, made))}
+        letters = {letter: walked.get(letter, extent) for letter, extent in letters.items()}
         arrays = {**arrays, **{name: _reshaped(arrays[name], at, moves) for name, at in spots.items()}}
-    return call, arrays
+    return values, letters, arrays
 
 
 def _steps_of(array: Array, spots: Iterable[int]) -> list[int]:

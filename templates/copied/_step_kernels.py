@@ -6,7 +6,7 @@ In: a resolved call and arrays of any strides. Out: a `StepPlan`, which needs th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as member
 from functools import cache, cached_property, partial
 from typing import Any
@@ -131,14 +131,16 @@ class StepKernels(Operation):
         ffi = library.ffi
         whole, places, lists = self.whole(resolution, arrays)
         made, narrow = self.accumulate[resolution.row], self.narrow_in(resolution.row)
-        seen, shown = _collapse.collapsed(self.chains, resolution, whole, places)
+        known = resolution.values, resolution.letters
+        values, letters, shown = _collapse.collapsed(self.chains, *known, whole, places)
+        seen = replace(resolution, values=values, letters=letters)
         layout = Sizes(self.fields, self.arrays_, self.phases, self.words, seen, places, shown, made, narrow)
         lanes = layout.chosen_lanes()
         products = self.products(seen, shown, places, arrays, lanes)
         unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
-        values, memory_ = layout.members(lanes, unstored)
+        filled, memory_ = layout.members(lanes, unstored)
         sizes = ffi.new(f"opwright_{self.function}_sizes *")
-        for name, value in values.items():
+        for name, value in filled.items():
             setattr(sizes, name, value)
         for number, product in products.items():
             product.put(ffi, sizes.products_[number], memory_.shared, memory_.task)
