@@ -17,6 +17,7 @@ from opwright.load import load_texts, load_with_gradients
 from opwright.oracle.slopes import disagreement, tied
 from support.generated import FULL, rng
 from support.random_programs import Programs
+from support.random_rewrites import Rewrites
 from support.specs import FOLDER
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
@@ -134,6 +135,78 @@ def test_the_gradient_of_a_random_program_is_what_differences_say(seed: int) -> 
     op = loaded(text)
     written, backward = gradient_text(op)
     assert disagreement(op, backward, tied(op, backward), count=3) is None, f"{text}\n{written}"
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_arrays_that_are_written_again_or_in_pieces_have_the_gradient_of_differences(seed: int) -> None:
+    text = Rewrites(np.random.default_rng(1000 + seed)).spec()
+    op = loaded(text)
+    try:
+        written, backward = gradient_text(op)
+    except Underivable as reason:
+        assert "more than 500 characters" in str(reason), f"{text}\n{reason}"
+        return
+    assert disagreement(op, backward, tied(op, backward), count=3) is None, f"{text}\n{written}"
+
+
+WRITTEN_AGAIN = """\
+op: Unpool
+revision: 1
+summary: A convolution that spreads, and its activation, in place.
+dims: {cells: I, taps: {symbol: K, min: 1}, places: O}
+inputs:
+  - {name: src, dims: {I: I}}
+  - {name: weights, dims: {K: K}}
+outputs:
+  - {name: dst, dims: {O: O}}
+shape: {O: 2 * (I - 1) + K}
+constraints: [{id: some, expr: I >= 1, say: there is a cell, argument: src}]
+dtypes:
+  - {src: f32, weights: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {i: I, k: K, o: O}
+"""
+AGAIN = (
+    (
+        "  steps:\n    - dst[2 * i + k] += src[i] * weights[k]\n    - dst[o] = tanh(dst[o])\n",
+        [
+            "diff_dst_before[o] = diff_dst[o] * (1 - dst[o] * dst[o])",
+            "diff_src[i] += diff_dst_before[2 * i + k] * weights[k]",
+            "diff_weights[k] += diff_dst_before[2 * i + k] * src[i]",
+        ],
+    ),
+    (
+        "  reduce: dst[2 * i + k] += src[i] * weights[k]\n",
+        ["diff_src[i] += diff_dst[2 * i + k] * weights[k]", "diff_weights[k] += diff_dst[2 * i + k] * src[i]"],
+    ),
+    (
+        "  steps:\n    - peak[i] max= src[i + k]\n    - dst[2 * i + k] += peak[i + 1 - k] * weights[k]\n",
+        [
+            "peak[i] max= src[i + k]",
+            "do: diff_peak[i] += diff_dst[2 * (i + k - 1) + k] * weights[k]",
+            "where: [i + k - 1 >= 0, i + k - 1 < I]",
+            "peak_first[i] min= select(src[i + k] == peak[i], k, inf)",
+            "diff_src[i + k] += select(k == peak_first[i], diff_peak[i], 0)",
+            "diff_weights[k] += diff_dst[2 * i + k] * peak[i + 1 - k]",
+        ],
+    ),
+)
+
+
+@pytest.mark.parametrize(("semantics", "expected"), AGAIN)
+def test_values_before_an_assignment_have_a_name_and_windows_are_solved(semantics: str, expected: list[str]) -> None:
+    op = loaded((WRITTEN_AGAIN if "[o]" in semantics else WRITTEN_AGAIN.replace(", o: O", "")) + semantics)
+    written, backward = gradient_text(op)
+    assert steps(written) == expected
+    assert disagreement(op, backward, tied(op, backward)) is None
+
+
+def test_cells_that_a_step_overwrites_and_others_keep_have_no_gradient_if_both_depend_on_inputs() -> None:
+    kept = "  steps:\n    - dst[o] = weights[0]\n    - dst[i + 1] = src[i]\n"
+    text = WRITTEN_AGAIN.replace(", k: K", "") + kept
+    assert "step 2 writes cells of 'dst' anew" in why_none(loaded(text))
+    _, backward = gradient_text(op := loaded(text.replace("weights[0]", "1")), ("src",))
+    assert disagreement(op, backward, tied(op, backward)) is None
 
 
 POINTWISE = """\

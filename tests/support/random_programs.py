@@ -28,7 +28,7 @@ inputs:
   - {name: w, dims: {N: N, K: K}}
 outputs:
 """
-AXES = {"n": "N: N", "c": "C: C", "x": "X: X", "k": "K: K"}
+AXES = {"n": "N: N", "c": "C: C", "x": "X: X", "k": "K: K", "2": "C: 2 * C", "p": "P: 2"}
 SMOOTH = (
     "exp(0.3 * {u})", "tanh({u})", "erf({u})", "sqrt(1 + {u} * {u})", "rsqrt(2 + {u} * {u})", "log(2 + {u} * {u})",
     "log1p({u} * {u})", "exp2(0.5 * {u})", "abs({u})", "pow({u}, 2)", "pow({u}, 3)", "pow(1 + {u} * {u}, 0.5)",

@@ -13,6 +13,7 @@ from ..language.expr import Call, Expr, Name, Read
 from ..language.model import Op, Step
 from ..memo import memoised
 from .access import substitute
+from .program import INITIAL
 
 _FINISHES = frozenset({"min", "max"})  # the functions that both `finish` and steps have
 
@@ -22,21 +23,37 @@ def as_steps(op: Op) -> Op:
     """The operation as kernels are made from it."""
     if op.stepped or op.normal_form is not None or not _plain(op):
         return op
+    made = in_steps(op, f"{op.output.name}_cells_")
+    if made is None:
+        return op
     from .phases import staged  # many modules, not imported for a library without sums of products
 
+    return made if any(phase.contraction for phase in staged(made).phases) else op
+
+
+def in_steps(op: Op, cells: str) -> Op | None:
+    """An operation with `reduce` as one of steps, whether or not it is a contraction; None if steps cannot say it.
+
+    `cells` is the name of what is accumulated, if `finish` changes it.
+    """
     semantics = op.semantics
     reduce = semantics.assignment
-    steps: tuple[Step, ...] = (Step(do=reduce, at=reduce.at),)
+    if op.classes or op.normal_form or any(tensor.arrangements for tensor in op.tensors):
+        return None
+    if float(semantics.init) != INITIAL[reduce.op]:
+        return None
+    first = Step(do=reduce, where=semantics.where, at=reduce.at)
+    steps: tuple[Step, ...] = (first,)
     if semantics.finish is not None:
-        sums = Read(f"{op.output.name}_cells_", reduce.target.indices)
-        first = dataclasses.replace(reduce, target=sums)
+        sums = Read(cells, reduce.target.indices)
         value = _finished(op, sums, semantics.finish.tree)
-        if value is None:
-            return op
+        if value is None or not _by_letters(op):
+            return None
         last = dataclasses.replace(reduce, op="set", value=value, value_at=semantics.finish.at)
-        steps = (Step(do=first, at=reduce.at), Step(do=last, at=semantics.finish.at))
-    made = dataclasses.replace(op, semantics=dataclasses.replace(semantics, steps=steps, reduce=None, finish=None))
-    return made if any(phase.contraction for phase in staged(made).phases) else op
+        first = dataclasses.replace(first, do=dataclasses.replace(reduce, target=sums))
+        steps = (first, Step(do=last, at=semantics.finish.at))
+    stepped = dataclasses.replace(semantics, steps=steps, reduce=None, finish=None, where=(), init="0")
+    return dataclasses.replace(op, semantics=stepped)
 
 
 def _plain(op: Op) -> bool:
@@ -46,7 +63,15 @@ def _plain(op: Op) -> bool:
         return False
     if op.classes or op.layout_attributes or any(tensor.shape_of or tensor.arrangements for tensor in op.tensors):
         return False
-    return all(isinstance(index, Name) and index.id in semantics.ranges for index in semantics.reduce.target.indices)
+    return _by_letters(op)
+
+
+def _by_letters(op: Op) -> bool:
+    """Whether each index of the accumulated cells is a letter."""
+    semantics = op.semantics
+    return all(
+        isinstance(index, Name) and index.id in semantics.ranges for index in semantics.assignment.target.indices
+    )
 
 
 def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:

@@ -19,6 +19,7 @@ from ..language.expr import Call, Expr
 from ..language.model import Op, Semantics
 from ..language.schema import Assignment
 from ..memo import memoised
+from .interpret import compute
 from .run_steps import compute_steps
 from .statements import reads_of, target_of
 from .step_sample import EXTENTS, SEED, Sample, samples
@@ -153,7 +154,10 @@ class _Judge:
         return [[array] if tensor.joined and array is not None else array for tensor, array in found]
 
     def run(self, arrays: Mapping[str, Any], sample: Sample) -> dict[str, Any]:
-        return compute_steps(self.forward, self.given(self.forward, arrays), sample.attributes)
+        given = self.given(self.forward, arrays)
+        if not self.forward.stepped:
+            return {self.forward.output.name: compute(self.forward, given, sample.attributes)}
+        return compute_steps(self.forward, given, sample.attributes)
 
     def gradients(
         self, arrays: Mapping[str, Any], outputs: Mapping[str, Any], seeds: Mapping[str, Any], sample: Sample

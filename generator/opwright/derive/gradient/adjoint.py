@@ -7,20 +7,23 @@ when the last step that writes it is met, because nothing before that reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.spelling import spell
-from ..accumulating import loose_axes
-from ..program import Axis, Formula, Part, program
+from ..program import Axis, Formula, Part
+from .disjoint import disjoint
 from .known import Known
+from .placing import placed
 from .rules import gradients
-from .statements import PREFIXES, Need, Share, Statement, Underivable, extent_of, plain
+from .shared import fresh
+from .statements import PREFIXES, Need, Share, Statement, Underivable, extent_of, inside, needs_of, plain
 from .sums import Sums
 from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
+from .versions import forward
 
 LONG = 400  # length of a value, in characters, above which its terms are added in several steps
 
@@ -31,7 +34,7 @@ class Reverse:
     def __init__(
         self, op: Op, of: Iterable[str], outputs: Iterable[str], hidden: frozenset[str], prefix: str = PREFIXES[0]
     ) -> None:
-        self.op, self.found, self.prefix = op, program(op), prefix
+        self.op, self.found, self.prefix = op, forward(op), prefix
         self.of, self.outputs = tuple(of), tuple(outputs)
         self.needs = {part.number: self.needed(part) for part in self.found.parts}
         self.taken = {*self.found.arrays, *self.found.letters, *map(self.diff, (*self.of, *self.outputs))}
@@ -61,12 +64,9 @@ class Reverse:
 
     def fresh(self, name: str) -> str:
         """An unused name."""
-        found, number = name, 1
-        while found in self.taken:
-            number += 1
-            found = f"{name}_{number}"
-        self.taken.add(found)
-        return found
+        made = fresh(name, self.taken)
+        self.taken.add(made)
+        return made
 
     def diff(self, name: str) -> str:
         return self.prefix + name
@@ -78,23 +78,19 @@ class Reverse:
         """The arrays that depend differentiably on the inputs."""
         found = set(self.of)
         for part in self.found.parts:
-            seed = factor(Name("seed"))
-            if any(gradients(formula.value, seed, lambda read: read.tensor in found) for formula in part.formulas):
+            if _moves(part, found):
                 found.add(part.target.tensor)
         return frozenset(found)
 
+    def moves(self, part: Part) -> bool:
+        """Whether what a step computes depends differentiably on the inputs."""
+        return _moves(part, self.active)
+
     def needed(self, part: Part) -> dict[str, frozenset[Need]]:
         """By word, the elements of a step that may be out of bounds."""
-        return {formula.word: self.loose((part.target, *formula.reads)) for formula in part.formulas}
-
-    def loose(self, reads: Iterable[Read]) -> frozenset[Need]:
-        found = set()
-        for read in reads:
-            axes = self.found.arrays[read.tensor].axes
-            for number in loose_axes(self.found, read):
-                if read.indices[number] != Number(0) or axes[number].extent != Number(1):
-                    found.add(Need((read.indices[number],), (axes[number],)))
-        return frozenset(found)
+        return {
+            formula.word: frozenset(needs_of(self.found, (part.target, *formula.reads))) for formula in part.formulas
+        }
 
     # Arrays.
 
@@ -103,11 +99,13 @@ class Reverse:
         writers = [part for part in self.found.parts if part.target.tensor == name]
         self.refuse(name, writers)
         if name in self.outputs and self.shares[name]:
-            if plain(self.found, last.target) is None:
+            cells = (last.target, *(share.target for share in self.shares[name]))
+            cell = next((cell for cell in cells if plain(self.found, cell) is not None), None)
+            if cell is None:
                 raise Underivable(f"'{name}' is written at scattered cells and read again")
-            read = Read(self.diff(name), last.target.indices)
-            self.shares[name].insert(0, Share(last.target, {"": factor(read)}, None, self.names(last.target)))
-        direct, remote = self.placed(name, writers)
+            read = Read(self.diff(name), cell.indices)
+            self.shares[name].insert(0, Share(cell, {"": factor(read)}, None, self.names(cell)))
+        direct, remote = placed(self.found, self.shares[name], writers)
         if remote and any(part.operator not in ("set", "sum") for part in writers):
             message = f"'{name}' is an extreme or a product and then read by more than letters"
             raise Underivable(message)
@@ -159,38 +157,12 @@ class Reverse:
         for part in self.found.parts:
             if first < part.number <= last and any(read.tensor == name for read in part.reads):
                 raise Underivable(f"step {part.number + 1} reads '{name}' between the steps that write it")
-        operators = {part.operator for part in writers}
-        if len(writers) > 1 and (operators - {"set", "sum"} or any(p.operator == "set" for p in writers[1:])):
+        if len(writers) > 1 and {part.operator for part in writers} - {"set", "sum"}:
             raise Underivable(f"'{name}' is written by several steps, of which not all add")
-
-    def placed(self, name: str, writers: list[Part]) -> tuple[list[Share], list[Share]]:
-        """The shares of an array indexed by the letters of its elements, and those at other indices."""
-        canonical = next((p.target for p in writers if plain(self.found, p.target) is not None), None)
-        direct, remote = [], []
-        for share in self.shares[name]:
-            own = plain(self.found, share.target)
-            if own is None or (canonical is None and name in self.outputs):
-                remote.append(share)
-                continue
-            canonical = canonical or share.target
-            direct.append(self.moved(share, own, plain(self.found, canonical) or (), canonical))
-        return direct, remote
-
-    def moved(self, share: Share, own: tuple[str, ...], letters: tuple[str, ...], target: Read) -> Share:
-        """A share with its letters replaced by those of another step for the same axes."""
-        if own == letters:
-            return replace(share, target=target)
-        names: dict[str, str] = dict(zip(own, letters, strict=True))
-        for new in list(names.values()):
-            if new in share.letters and new not in names:
-                free = next(letter for letter in own if letter not in names.values())
-                names[new] = free
-        trees: dict[str, Expr] = {old: Name(new) for old, new in names.items()}
-        cases = {word: terms_of(renamed(tree_of(value), trees)) for word, value in share.cases.items()}
-        needs = frozenset(Need(tuple(renamed(i, trees) for i in need.indices), need.axes) for need in share.needs)
-        where = tuple(renamed(guard, trees) for guard in share.where)
-        moved = frozenset(names.get(letter, letter) for letter in share.letters)
-        return Share(target, cases, share.by, moved, where, needs)
+        for later in (part for part in writers if part.operator == "set"):
+            before = (part for part in writers if part.number < later.number and self.moves(part))
+            if not all(disjoint(self.found, part, later) for part in before):
+                raise Underivable(f"step {later.number + 1} writes cells of '{name}' anew, and others stay")
 
     def names(self, read: Read) -> frozenset[str]:
         return expr.names(read) & self.found.letters.keys()
@@ -345,7 +317,7 @@ class Reverse:
         values = {word: grouped(value) if value else Number(0) for word, value in share.cases.items()}
         seen = {(i, a.extent, a.kind) for i, a in self.accesses((share.target, *_all_reads(values.values())))}
         missing = [n for n in share.needs if (n.indices[0], n.axes[0].extent, n.axes[0].kind) not in seen]
-        where = (*share.where, *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in _inside(need)))
+        where = (*share.where, *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in inside(need)))
         values = {
             word: self.counted(share, value, where) if value != Number(0) else value for word, value in values.items()
         }
@@ -367,14 +339,10 @@ class Reverse:
             yield from zip(read.indices, self.axes[read.tensor])
 
 
+def _moves(part: Part, active: Collection[str]) -> bool:
+    seed = factor(Name("seed"))
+    return any(gradients(formula.value, seed, lambda read: read.tensor in active) for formula in part.formulas)
+
+
 def _all_reads(values: Iterable[Expr]) -> list[Read]:
     return [read for value in values for read in expr.reads(value)]
-
-
-def _inside(need: Need) -> list[Expr]:
-    """The conditions under which an element exists."""
-    (index,), (axis,) = need.indices, need.axes
-    extent = Call("prod", (axis.extent,)) if axis.kind == "run" else axis.extent
-    below = Binary("<", index, extent)
-    negative = any(isinstance(node, (expr.Unary, Binary)) and node.op == "-" for node in expr.walk(index))
-    return [Binary(">=", index, Number(0)), below] if negative else [below]

@@ -14,11 +14,14 @@ from ...language.expr import Call, Expr, Read
 from ...language.model import Op
 from ...language.spelling import spell
 from ...memo import memoised
-from ..program import Program, program
+from ..accumulating import loose_axes
+from ..program import Program
 from .adjoint import Reverse
-from .shared import shared
+from .inverse import gathered
+from .shared import shared, shortened
 from .statements import PREFIXES, Gradient, Statement, Underivable, plain
 from .terms import replaced
+from .versions import forward, prepared
 
 REAL = ("f32", "bf16", "f16", "f64")
 SHORT = 100  # maximum length of an inlined value, in characters
@@ -33,8 +36,9 @@ def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str,
 @memoised
 def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     """The gradient of an operation with respect to some inputs; by default, to all that have one."""
+    op = prepared(op)
     if not op.stepped:
-        raise Underivable("its semantics are one `reduce`, not steps")
+        raise Underivable("its semantics are one `reduce`, which steps cannot say")
     inputs = tuple(t.name for t in op.data_inputs if any(row[t.name] in REAL for row in op.dtypes))
     if not inputs:
         raise Underivable("no row of data types has an input of real numbers")
@@ -53,7 +57,7 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     outputs = tuple(name for name in outputs if name in moving)
     if not outputs:
         raise Underivable("its outputs change with its inputs only at jumps: the gradient is 0 everywhere")
-    taken = {*inputs, *(attribute.name for attribute in op.attributes), *program(op).letters}
+    taken = {*inputs, *(attribute.name for attribute in op.attributes), *forward(op).letters}
     free = [prefix for prefix in PREFIXES if not taken & {prefix + name for name in (*wanted, *outputs)}]
     tried = ([_made(op, wanted, outputs, keep, prefix) for keep in (False, True)] for prefix in free)
     found = next((made for one in tried if (made := [*filter(None, one)])), [])
@@ -69,7 +73,7 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
 
 def _sums(op: Op, name: str) -> bool:
     """Whether an output of an input's shape, if it is one, only gets sums of what shares an element."""
-    parts = program(op).parts
+    parts = forward(op).parts
     return op.tensor(name).broadcast_as is None or all(
         (part.target.tensor != name or part.operator == "sum") and name not in {read.tensor for read in part.reads}
         for part in parts
@@ -78,14 +82,14 @@ def _sums(op: Op, name: str) -> bool:
 
 def _made(op: Op, of: tuple[str, ...], outputs: tuple[str, ...], keep: bool, prefix: str) -> Gradient | None:
     """The gradient with outputs as inputs wherever possible, or only where required; None if names collide."""
-    found = program(op)
+    found = forward(op)
     read = {read.tensor for part in found.parts for read in part.reads}
     hidden = frozenset(t.name for t in op.outputs if t.name not in read and not keep)
     wanted = {prefix + name for name in of}
     made = pruned(Reverse(op, of, outputs, hidden, prefix).run(), wanted)
-    statements = tuple(shared(inlined(made, wanted), found))
+    statements = tuple(shortened(shared(inlined(made, wanted, found), found), found))
     can = {tensor.name for tensor in op.outputs if tensor.when is None and exact(op, found, tensor.name)}
-    must = {tensor.name for tensor in op.outputs if not again(found, tensor.name)}
+    must = {part.target.tensor for part in found.parts if not again(found, part.target.tensor)}
     reused, parts = _needed(found, statements, can if keep else can & must)
     made_again = {found.parts[number].target.tensor for number in parts}
     read_again = frozenset[str]().union(*(statement.reads for statement in statements)) & found.arrays.keys()
@@ -111,8 +115,9 @@ def exact(op: Op, found: Program, name: str) -> bool:
 
 
 def again(found: Program, name: str) -> bool:
-    """Whether an output can be recomputed as an intermediate: it is read at plain letters only."""
-    return all(plain(found, part.target) is not None for part in found.parts if part.target.tensor == name)
+    """Whether an array can be recomputed as an intermediate: by the letters of its cells."""
+    writers = [part for part in found.parts if part.target.tensor == name]
+    return all(plain(found, part.target) is not None or gathered(found, part) is not None for part in writers)
 
 
 def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
@@ -126,7 +131,7 @@ def pruned(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]
     return found
 
 
-def inlined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement]:
+def inlined(statements: Sequence[Statement], wanted: set[str], forward: Program) -> list[Statement]:
     """Inlines short values that one other statement reads at the same letters."""
     found = list(statements)
     for name in dict.fromkeys(statement.target.tensor for statement in statements):
@@ -135,7 +140,7 @@ def inlined(statements: Sequence[Statement], wanted: set[str]) -> list[Statement
         if name in wanted or len(writers) != 1 or len(readers) != 1:
             continue
         (statement,), (reader,) = writers, readers
-        if _fits(statement, reader):
+        if _fits(statement, reader) and _everywhere(statement, forward):
             target, value = statement.target, statement.cases[""]
             cases = {word: _standing(inner, target, value) for word, inner in reader.cases.items()}
             found[found.index(reader)] = replace(reader, cases=cases)
@@ -154,6 +159,12 @@ def _fits(statement: Statement, reader: Statement) -> bool:
     inner = own | {name for index in reader.target.indices for name in expr.names(index)}
     value = statement.cases[""]
     return len(spell(value)) <= SHORT and own <= expr.names(value) and not _others(whole | inner, own, reader)
+
+
+def _everywhere(statement: Statement, forward: Program) -> bool:
+    """Whether a statement reads elements that always exist, so that it has a value in every cell."""
+    reads = (read for value in statement.cases.values() for read in expr.reads(value))
+    return not any(loose_axes(forward, read) for read in reads if read.tensor in forward.arrays)
 
 
 def _others(names: frozenset[str], own: frozenset[str], reader: Statement) -> bool:
@@ -185,7 +196,7 @@ def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> 
 
 def cost(op: Op, made: Gradient) -> tuple[int, int, int]:
     """The cost: computed functions and steps, then the number of arrays."""
-    found = program(op)
+    found = forward(op)
     trees = [value for statement in made.statements for value in statement.cases.values()]
     trees += [formula.value for number in made.parts for formula in found.parts[number].formulas]
     calls = sum(isinstance(node, Call) and node.function in expr.REAL_FUNCTIONS for t in trees for node in expr.walk(t))

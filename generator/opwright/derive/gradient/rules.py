@@ -112,8 +112,10 @@ def tidy(derivative: Expr, tree: Call) -> Expr:
     """A derivative with the arguments of its new functions expanded; `tree` itself does not change."""
 
     def visit(node: Expr) -> Expr | None:
-        if node == tree or not isinstance(node, Call):
-            return tree if node == tree else None
+        if node == tree or isinstance(node, Read):
+            return node
+        if not isinstance(node, Call):
+            return None
         return Call(node.function, tuple(tree_of(terms_of(argument)) for argument in node.arguments))
 
     return replaced(derivative, visit)

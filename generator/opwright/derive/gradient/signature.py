@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ...language import expr
@@ -17,28 +18,25 @@ from ...language.schema import Assignment, Located
 from ...language.source import Mark
 from ...language.spelling import spell
 from ...language.types import formulas, symbol_of
-from ..program import Part, Program, assignments, program
+from ..program import Part, Program, assignments
 from .choose import gradient, rows_of
-from .statements import Gradient, Statement, Underivable
+from .inverse import gathered
+from .statements import Gradient, Statement, Underivable, inside, located
 from .terms import replaced
+from .versions import forward, prepared
 
-HERE = Mark()
 STRETCH = ("broadcast", "broadcast_if")
-
-
-def located(tree: Expr) -> Located:
-    return Located(tree, spell(tree), HERE)
 
 
 def derived(op: Op, made: Gradient) -> Op:
     """The operation that computes a gradient."""
-    return _Signature(op, made).op()
+    return _Signature(prepared(op), made).op()
 
 
 class _Signature:
     def __init__(self, op: Op, made: Gradient) -> None:
         self.forward, self.made = op, made
-        self.found: Program = program(op)
+        self.found: Program = forward(op)
         self.rows = rows_of(op, made.of, made.outputs)
         self.steps = (
             *(self.again(self.found.parts[number]) for number in made.parts),
@@ -54,6 +52,7 @@ class _Signature:
         attributes = self.attributes(symbols, (*inputs, *outputs))
         lets = {s: let for s, let in {**forward.let, **forward.padding}.items() if s in symbols}
         lets |= {_stated_symbol(s): let for s, let in forward.shape.items() if s in symbols and let.value is None}
+        lets |= {s: forward.shape[s] for s in sorted(self.computed(symbols, inputs))}
         whole = set(made.of) == set(gradient(forward).of)
         return dataclasses.replace(
             forward,
@@ -64,7 +63,7 @@ class _Signature:
             description=None,
             deprecated=None,
             source=(),
-            dims={role: dim for role, dim in forward.dims.items() if dim.symbol in symbols},
+            dims={role: dim for role, dim in forward.dims.items() if dim.symbol in symbols and dim.symbol not in lets},
             attributes=attributes,
             layouts={n: t for n, t in forward.layouts.items() if n in {x.layout for x in (*inputs, *outputs)}},
             inputs=inputs,
@@ -84,14 +83,27 @@ class _Signature:
     def again(self, part: Part) -> Step:
         """A recomputed forward step; its output becomes an intermediate."""
         step = self.forward.semantics.steps[part.number]
-        made = {word: self.moved(assignment) for word, assignment in assignments(step)}
-        return self.stepped(made, step.by, step.where)
+        solution = gathered(self.found, part)
+        if solution is None:
+            return self.stepped({word: self.moved(one) for word, one in assignments(step)}, step.by, step.where)
+        needs = (need for need in solution.needs if not isinstance(need.indices[0], Name))
+        where = dict.fromkeys((*solution.where, *(guard for need in needs for guard in inside(need))))
+        given = tuple(located(replaced(guard.tree, solution.trees.get)) for guard in step.where)
+        made = {word: self.moved(one, solution.trees) for word, one in assignments(step)}
+        return self.stepped(made, step.by, (*given, *map(located, where)))
 
-    def moved(self, assignment: Assignment) -> Assignment:
-        target = self.bare(assignment.target)
+    def moved(self, assignment: Assignment, trees: Mapping[Expr, Expr] = MappingProxyType({})) -> Assignment:
+        """An assignment to the intermediate of an output, with letters replaced."""
+
+        def visit(node: Expr) -> Expr | None:
+            if not isinstance(node, Read):
+                return trees.get(node)
+            inner = dataclasses.replace(node, indices=tuple(replaced(index, visit) for index in node.indices))
+            return self.bare(inner)
+
+        target = visit(assignment.target)
         assert isinstance(target, Read)
-        value = replaced(assignment.value, lambda node: self.bare(node) if isinstance(node, Read) else None)
-        return _assignment(target, assignment.op, value)
+        return _assignment(target, assignment.op, replaced(assignment.value, visit))
 
     def bare(self, read: Read) -> Expr:
         """An element of a recomputed output, without its axes of extent 1."""
@@ -224,7 +236,7 @@ class _Signature:
                 found |= expr.names(constraint.expr.tree)
         grown = True
         while grown:
-            lets = {**self.forward.let, **self.forward.padding, **self.forward.shape}
+            lets = {**self.forward.let, **self.forward.padding, **self.stated(tensors)}
             more = {n for s, let in lets.items() if s in found for f in formulas(let) for n in expr.names(f.tree)}
             grown = not more <= found
             found |= more
@@ -269,10 +281,22 @@ class _Signature:
             if constraint.expr and self.holds(constraint.expr.tree, symbols):
                 argument = constraint.argument if constraint.argument in arguments else first
                 found.append(dataclasses.replace(constraint, use=None, source=None, argument=argument))
-        for symbol, let in self.forward.shape.items():
-            if symbol in symbols:
+        for symbol, let in self.stated(inputs).items():
+            if symbol in symbols - self.computed(symbols, inputs):
                 found += self.shaped(symbol, let, inputs)
         return tuple(found)
+
+    def stated(self, tensors: Iterable[Tensor]) -> dict[str, Let]:
+        """The extents of the forward operation's output whose formulas name only sizes that tensors have."""
+        missing = {dim.symbol for dim in self.forward.dims.values()} - self.names_of(tensors) - {*self.forward.shape}
+        lets = self.forward.shape.items()
+        return {s: let for s, let in lets if not any(expr.names(f.tree) & missing for f in formulas(let))}
+
+    def computed(self, symbols: set[str], inputs: Iterable[Tensor]) -> set[str]:
+        """The extents of the forward operation's output that no input tells alone: `rows * columns`."""
+        told = {extent.tree for tensor in inputs for extent in tensor.dims.values()}
+        lets = self.forward.shape.items()
+        return {s for s, let in lets if s in symbols and Name(s) not in told and let.value is not None}
 
     def shaped(self, symbol: str, let: Let, inputs: tuple[Tensor, ...]) -> list[Constraint]:
         """The forward operation's output extent, which the gradient receives."""
@@ -288,7 +312,7 @@ class _Signature:
 
 
 def _assignment(target: Read, op: str, value: Expr) -> Assignment:
-    return Assignment(target, op, value, "", HERE)
+    return Assignment(target, op, value, "", Mark())
 
 
 def _stated_symbol(symbol: str) -> str:

@@ -6,11 +6,15 @@ of the array that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...language import expr
-from ...language.expr import Expr, Number, Read
+from ...language.expr import Binary, Expr, Number, Read, Unary
+from ...language.schema import Located
+from ...language.source import Mark
+from ...language.spelling import spell
+from ..accumulating import loose_axes
 from ..program import Axis, Program
 from .terms import Sum
 
@@ -116,6 +120,11 @@ def plain(found: Program, read: Read) -> tuple[str, ...] | None:
     return tuple(letters) if len(set(letters)) == len(letters) else None
 
 
+def located(tree: Expr) -> Located:
+    """A tree as an expression of a spec that no file has."""
+    return Located(tree, spell(tree), Mark())
+
+
 def letters_of(tree: Expr, found: Program) -> frozenset[str]:
     return expr.names(tree) & found.letters.keys()
 
@@ -124,3 +133,23 @@ def extent_of(found: Program, letter: str) -> Expr:
     """The number of values of a letter, as an expression."""
     axis = found.letters[letter]
     return expr.Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent
+
+
+def needs_of(found: Program, reads: Iterable[Read]) -> list[Need]:
+    """The elements among those that steps read or write that may be out of bounds."""
+    needs = []
+    for read in reads:
+        axes = found.arrays[read.tensor].axes
+        for number in loose_axes(found, read):
+            if read.indices[number] != Number(0) or axes[number].extent != Number(1):
+                needs.append(Need((read.indices[number],), (axes[number],)))
+    return needs
+
+
+def inside(need: Need) -> list[Expr]:
+    """The conditions under which an element exists."""
+    (index,), (axis,) = need.indices, need.axes
+    extent = expr.Call("prod", (axis.extent,)) if axis.kind == "run" else axis.extent
+    below = Binary("<", index, extent)
+    negative = any(isinstance(node, (Unary, Binary)) and node.op == "-" for node in expr.walk(index))
+    return [Binary(">=", index, Number(0)), below] if negative else [below]

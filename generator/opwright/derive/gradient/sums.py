@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from ...language.expr import Call, Name, Read
+from ...language import expr
+from ...language.expr import Call, Expr, Name, Read
 from ..program import Program
 from .known import Known
 from .statements import Share, extent_of
@@ -86,11 +87,11 @@ class Sums:
         inner: list[Sum] = []
         for tree, power in term.factors:
             one = Term(Fraction(1), ((tree, power),))
-            if not one.names & extra:
+            if not (one.names & extra or _loose(tree, share)):
                 outer.append(one)
                 continue
             if isinstance(tree, Call) and tree.function == "select" and power == 1:
-                scale, tree = self.chosen(tree, extra)
+                scale, tree = self.chosen(tree, extra, share)
                 outer.append(scale)
             inner.append(factor(tree, power))
         rest: Sum = ONE
@@ -104,15 +105,25 @@ class Sums:
             whole = times(whole, more)
         return (whole,), rest, replace(share, letters=share.letters - (extra - named))
 
-    def chosen(self, tree: Call, extra: frozenset[str]) -> tuple[Term, Call]:
+    def chosen(self, tree: Call, extra: frozenset[str], share: Share) -> tuple[Term, Call]:
         """A factor of a choice between a value and 0, and the choice without it."""
         condition, value, other = tree.arguments
         terms = terms_of(value)
         if len(terms) != 1 or terms_of(other):
             return Term(Fraction(1)), tree
-        fixed = [(part, power) for part, power in terms[0].factors if not Term(Fraction(1), ((part, 1),)).names & extra]
+        fixed = [
+            (part, power)
+            for part, power in terms[0].factors
+            if not (Term(Fraction(1), ((part, 1),)).names & extra or _loose(part, share))
+        ]
         moving = tuple(entry for entry in terms[0].factors if entry not in fixed)
         rest = select(condition, (Term(Fraction(1), moving),), ())
         found = tree_of(rest)
         assert isinstance(found, Call)
         return Term(terms[0].coefficient, tuple(fixed)), found
+
+
+def _loose(tree: Expr, share: Share) -> bool:
+    """Whether a factor reads an element that may not exist, so that it tells which terms there are."""
+    needed = {index for need in share.needs for index in need.indices}
+    return any(index in needed for read in expr.reads(tree) for index in read.indices)
