@@ -26,6 +26,8 @@ ENTRIES = {
     "{node: MaxPool, when: {'X.rows': '1'}, " + ARGUMENTS + "}": ["name"],
     "{node: MaxPool, arguments: {src: 'X)', kernel: k}}": ["name"],
     "{node: MaxPool, arguments: {src: X, kernel: 'k[1:2:3]'}}": ["name"],
+    "{node: MaxPool, " + ARGUMENTS + ", mirrors: 'X.axes[2:]'}": [],
+    "{node: MaxPool, " + ARGUMENTS + ", mirrors: 'X.axes[2:'}": ["name"],
     "{node: 'Max Pool', " + ARGUMENTS + "}": ["name"],
     "{" + ARGUMENTS + "}": ["missing-key"],
 }
@@ -47,6 +49,8 @@ def test_an_operand_is_a_list_of_alternatives() -> None:
     assert terms("min or -inf")[1] == Term(float("-inf"))
     assert terms("slope like X")[0] == Term(None, "slope", relation="like", other=Term(None, "X"))
     assert terms("sizes / X.shape")[0] == Term(None, "sizes", relation="/", other=Term(None, "X", "shape"))
+    assert terms("x.shape[axis]") == (Term(None, "x", "shape", ("axis",)),)
+    assert terms("scale like x.axes[:1]")[0].other == Term(None, "x", "axes", (None, 1))
     assert terms("data_0[1]") == (Term(None, "data_0", "", (1,)),)
 
 

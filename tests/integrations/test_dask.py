@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 import time
 import uuid
 from collections import Counter
@@ -194,6 +195,36 @@ def test_a_shape_is_known_without_a_kernel_and_the_graph_grows_as_the_chunks_do(
         assert (made.shape[2], made.dtype) == (4 * chunks + 1, np.float32)
         sizes.append(len(dict(made.__dask_graph__())) / chunks)
     assert max(sizes) < 1.2 * min(sizes) < 8
+
+
+def test_no_part_looks_at_all_chunks():
+    """Counted: what Python executes for a graph of 8 times the chunks is no more than 10 times as much."""
+
+    def executed(chunks: int) -> int:
+        lines = 0
+
+        def counted(frame: Any, event: str, _: Any) -> Any:
+            nonlocal lines
+            lines += event == "line" and "opwright_kernels" in frame.f_code.co_filename
+            return counted
+
+        src = da.zeros((1, 1, 4 * chunks, 4), chunks=(1, 1, 4, 4), dtype=np.float32)
+        before = sys.gettrace()
+        sys.settrace(counted)
+        try:
+            od.convolution(src, np.ones((1, 1, 3, 3), np.float32), **CONVOLVED, weights_format="OIX")
+        finally:
+            sys.settrace(before)
+        return lines
+
+    executed(8)
+    assert executed(512) <= 10 * executed(64)
+
+
+def test_threads_that_are_none_are_refused_before_anything_is_computed():
+    for threads in (0, -1, 1.5, "two"):
+        with pytest.raises(ok.SpecError, match="rule threads"):
+            od.relu(da.ones(3, dtype=np.float32), threads=threads)
 
 
 def test_chunks_that_cannot_work_are_refused_with_the_rechunk_that_would():

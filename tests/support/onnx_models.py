@@ -245,7 +245,8 @@ RESIZED = (  # what Interpolate says: a mode, the places of cells, how halves ar
     ("linear", "align_corners", "", False),
     ("nearest", "half_pixel", "round_prefer_ceil", False),
     ("nearest", "align_corners", "round_prefer_ceil", False),
-    ("nearest", "half_pixel", "round_prefer_floor", True),
+    ("nearest", "half_pixel", "round_prefer_floor", False),
+    ("nearest", "align_corners", "round_prefer_floor", False),
     ("nearest", "pytorch_half_pixel", "round_prefer_floor", True),
     ("nearest", "asymmetric", "floor", True),
 )
@@ -276,8 +277,54 @@ def resized(random: Rng) -> Drawn:
     return model_of(helper.make_node("Resize", names, ["y"], **attributes), [x, given], 19, 1), [x]
 
 
+def quantised(random: Rng) -> Drawn:
+    """Multiples of scales and back: of one scale, one of each channel, and one of each block."""
+    x = real(random, *random.integers(1, 5, 3))
+    axis = int(random.integers(-3, 3))
+    way = str(random.choice(["tensor", "channel", "block"]))
+    size = int(random.integers(1, 4))
+    if way == "block":
+        x = np.repeat(x, size, axis)
+    attributes: dict[str, Any] = {} if way == "tensor" else {"axis": axis}
+    if way == "block":
+        attributes["block_size"] = size
+        shape = tuple(n // size if at == axis % 3 else n for at, n in enumerate(x.shape))
+    else:
+        shape = () if way == "tensor" else (x.shape[axis],)
+    small = np.dtype(random.choice(["uint8", "int8"]))
+    scales = random.uniform(0.25, 1, shape).astype(np.float32)
+    if way != "block" and random.random() < 0.4:
+        zeros = random.integers(0, 5, shape).astype(small)
+        node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], **attributes)
+        return model_of(node, [x, scales, zeros], 23), [x, scales, zeros]
+    if random.random() < 0.5:
+        small = helper.tensor_dtype_to_np_dtype(TensorProto.INT4 if small.kind == "i" else TensorProto.UINT4)
+    inputs = [random.integers(0, 8, x.shape).astype(small)]
+    inputs.append(scales.astype(np.float16 if random.random() < 0.3 else np.float32))
+    if random.random() < 0.7:
+        inputs.append(random.integers(0, 5, shape).astype(small))
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"][: len(inputs)], ["y"], **attributes)
+    return model_of(node, inputs, 23), inputs
+
+
+def small_reals(random: Rng) -> Drawn:
+    """Casts to and from real numbers of eight bits."""
+    kind = int(random.choice([TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2]))
+    x = (real(random, *random.integers(1, 6, random.integers(1, 4))) * 100).astype(np.float32)
+    inputs, attributes = [x], {"saturate": 0}
+    if random.random() < 0.5:
+        inputs, attributes = [x.astype(helper.tensor_dtype_to_np_dtype(kind))], {}
+    to = kind if attributes else TensorProto.FLOAT
+    if random.random() < 0.5:
+        node = helper.make_node("Cast", ["x"], ["y"], to=to, **attributes)
+    else:
+        node = helper.make_node("CastLike", ["x", "t"], ["y"], **attributes)
+        inputs.append(np.zeros(1, helper.tensor_dtype_to_np_dtype(to)))
+    return model_of(node, inputs, 21), inputs
+
+
 KINDS: tuple[Callable[[Rng], Drawn], ...] = (
-    unary, binary, reduce, convolution, transposed, pool, product, norm, moved, resized,
+    unary, binary, reduce, convolution, transposed, pool, product, norm, moved, resized, quantised, small_reals,
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from .. import _interface, _sharding, _split_calls
+from .. import _interface, _sharding, _split_calls, _threads
 from .._description import TensorSpec
 from .._errors import Refusal
 from .._sharding import Part
@@ -31,6 +31,7 @@ def called(operation: Any, inputs: Sequence[Any], named: Mapping[str, Any], thre
     """The outputs of a call. SpecError where it is refused, or where chunks do not fit the operation."""
     given, attributes = _interface.bound(operation, inputs, named)
     try:
+        threads = _threads.check_threads("threads", threads)
         arrays = [_lazy(info, value) for info, value in zip(operation.inputs, given)]
         call = _split_calls.understood(operation, [_described(value) for value in arrays], attributes)
         return Graph(call, arrays, threads).outputs()

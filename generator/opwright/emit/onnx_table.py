@@ -37,6 +37,7 @@ def _entry(op: Op, entry: Onnx) -> dict[str, Any]:
         "gives": [_given(output_of(given), outputs) for given in entry.gives or outputs[:1]],
         "folds": entry.folds,
         "inferred_shape": entry.inferred_shape,
+        "mirrors": _terms(entry.mirrors)[0] if entry.mirrors else None,
     }
 
 

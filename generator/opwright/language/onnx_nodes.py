@@ -13,11 +13,11 @@ from .schema import Flag, Integer, ListOf, MapOf, Node, Word, key
 from .source import Mark
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_BOUND = r"(-?[0-9]+|half)?"
+_BOUND = r"(-?[0-9]+|[a-z_]+)?"
 _GIVEN = rf"{NAME}(\.(shape|axes|dtype))?(\[{_BOUND}(:{_BOUND}(:-1)?)?\])?"
 _NUMBER = r"-?([0-9]+(\.[0-9]+)?(e-?[0-9]+)?|inf)"
 _PRODUCT = rf"{_GIVEN}( [*/] {_GIVEN})?"
-_ALIGNED = rf"{NAME} like {NAME}"
+_ALIGNED = rf"{NAME} like {_GIVEN}"
 _TERM = rf"({_NUMBER}( per {_GIVEN})?|{_PRODUCT}|{_ALIGNED})"
 OPERAND = Word(
     rf"{_TERM}( or {_TERM})*",
@@ -36,6 +36,7 @@ WANTED = Word(
     rf"{_WANTED}( or {_WANTED})*",
     "a plain value, `integers`, `> 1`, what else the node gives, such as `X.shape[0]`, or several of these with `or`",
 )
+_AXES = Word(_GIVEN, "axes of an input, such as `X.axes[2:]`")
 RELATIONS = ("*", "/", "like")
 _PARTS = re.compile(rf"(?P<name>{NAME})(\.(?P<part>shape|axes|dtype))?(?P<cut>\[.*\])?")
 
@@ -73,6 +74,10 @@ class Onnx(Node):
         "padding",
         default=False,
     )
+    mirrors: str | None = key(
+        _AXES,
+        "axes along which every array runs backwards, so that what the operation rounds up is rounded down",
+    )
     at: Mark = mark()
 
 
@@ -80,9 +85,9 @@ class Onnx(Node):
 class Term:
     """One of the alternatives of an operand: a number, a value of the node, or a number for each cell of a value.
 
-    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that; `other` is
-    another term, by which it is multiplied or divided, cell by cell, or whose number of axes it gets: `relation` is
-    `*`, `/` or `like`.
+    `part` is the value's shape, the numbers of its axes, or its dtype; `cut` is an index or a slice of that, its bounds
+    numbers, `half`, or attributes of the node; `other` is another term, by which it is multiplied or divided, cell by
+    cell, or whose number of axes it gets: `relation` is `*`, `/` or `like`.
     """
 
     number: float | None
@@ -135,6 +140,6 @@ def _term(text: str) -> Term:
     found = _PARTS.fullmatch(first)
     assert found is not None
     bounds = (found["cut"] or "")[1:-1].split(":") if found["cut"] else []
-    cut = tuple(None if not bound else bound if bound == "half" else int(bound) for bound in bounds)
+    cut = tuple(None if not bound else bound if bound.isidentifier() else int(bound) for bound in bounds)
     more = _term(other) if relation else None
     return Term(value, found["name"], found["part"] or "", cut, relation.strip(), more)

@@ -229,6 +229,7 @@ FIELDS: Mapping[str, tuple[str, Classify]] = {
     "Onnx.gives": ("onnx-node-changed", plain),
     "Onnx.folds": ("onnx-node-changed", plain),
     "Onnx.inferred_shape": ("onnx-node-changed", plain),
+    "Onnx.mirrors": ("onnx-node-changed", plain),
     "Discrepancy.use": ("format-use", plain),
     "Discrepancy.id": ("discrepancy-evidence", plain),
     "Discrepancy.page": ("discrepancy-evidence", plain),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -33,8 +34,11 @@ class Source:
         covers = []
         for axis, starts in enumerate(self.starts):
             start, stop = ranges.get(axis, (0, starts[-1]))
-            over = [(n, max(start, a) - a, min(stop, b) - a, b - a) for n, (a, b) in enumerate(pairwise(starts))]
-            found = [(n, low, high, size) for n, low, high, size in over if low < high]
+            found = []
+            for n in range(max(0, bisect_right(starts, start) - 1), min(bisect_left(starts, stop), len(starts) - 1)):
+                low, high = (min(max(at, starts[n]), starts[n + 1]) - starts[n] for at in (start, stop))
+                if low < high:
+                    found.append((n, low, high, starts[n + 1] - starts[n]))
             covers.append(found or [(0, 0, 0, starts[1] - starts[0])])
         return self._nested(covers, (), tasks)
 

@@ -51,6 +51,7 @@ class Entry:
     gives: list[tuple[int, str, str, str, str]]
     folds: bool
     inferred_shape: bool
+    mirrors: Term | None
 
     @cached_property
     def terms(self) -> list[Term]:
@@ -65,7 +66,8 @@ class Entry:
     def names(self) -> set[str]:
         """What the entry uses of a node."""
         given = {name for _, *names, _ in self.gives for name in names}
-        return {term[1] for term in self.terms} | given | set(self.ignores)
+        bounds = {bound for term in self.terms for bound in term[3] if isinstance(bound, str)} - {"half"}
+        return {term[1] for term in self.terms} | bounds | given | set(self.ignores)
 
 
 @cache
@@ -130,7 +132,8 @@ class Call:
             if not any(_is(value, other) for other in others):
                 raise UnfitError(f"{_named(term)} is {spelled(value)[:40]}, not {' or '.join(others)[:60]}", held)
         self.complete(entry, given)
-        inputs = [_converted(name, kind, _first(terms, kind, given)) for name, kind, terms in entry.inputs]
+        back = tuple(value_of(entry.mirrors, given)) if entry.mirrors else ()
+        inputs = [_converted(name, kind, _first(terms, kind, given), back) for name, kind, terms in entry.inputs]
         attributes = dict(entry.words)
         for name, kind, terms in entry.attributes:
             value = _first(terms, kind, given)
@@ -138,7 +141,7 @@ class Call:
                 attributes[name] = _converted(name, kind, value)
         named = dict(zip((name for name, _, _ in entry.inputs), inputs))
         found = _function(entry.function)(**named, **attributes, threads=threads)
-        found = found if isinstance(found, tuple) else (found,)
+        found = [np.flip(one, back) for one in (found if isinstance(found, tuple) else (found,))]
         outputs = []
         for at, *names, rooted in entry.gives[: len(self.node.output)]:
             if rooted:
@@ -207,13 +210,15 @@ def _plain(value: Any) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """How a spec writes a plain value; a list of the same number throughout, as that number."""
+    """How a spec writes a plain value; a list of the same number throughout, as that number; none without any."""
     if value is None or isinstance(value, (bool, str)):
         return str(value).lower() if not isinstance(value, str) else value
     if isinstance(value, (list, np.ndarray)):
         cells = [spelled(cell) for cell in np.ravel(value).tolist()]
-        return cells[0] if len(set(cells)) == 1 else " ".join(cells)
-    return f"{value:g}" if isinstance(value, (int, float, np.number)) else str(value)
+        return cells[0] if len(set(cells)) == 1 else " ".join(cells) or "none"
+    if not isinstance(value, (int, float, np.number)):
+        return str(value)
+    return str(int(value)) if value == np.trunc(value) and np.isfinite(value) else f"{value:g}"
 
 
 def value_of(term: Term, given: Mapping[str, Any]) -> Any:
@@ -229,7 +234,7 @@ def value_of(term: Term, given: Mapping[str, Any]) -> Any:
     if part:
         value = list(range(value.ndim)) if part == "axes" else list(value.shape)
     if cut:
-        value = _cut(value, cut)
+        value = _cut(value, [given.get(bound, bound) if isinstance(bound, str) else bound for bound in cut])
     if more:
         other = value_of(more, given)
         return _aligned(value, other) if relation == "like" else _cellwise(value, relation, other)
@@ -286,7 +291,7 @@ def _cut(value: Any, cut: Sequence[Any]) -> Any:
     bounds = [len(value) // 2 if bound == "half" else bound for bound in cut]
     try:
         return value[bounds[0]] if len(bounds) == 1 else value[slice(*bounds)]
-    except IndexError:
+    except (IndexError, TypeError):  # beyond the end, or a bound that the node does not give
         return None
 
 
@@ -297,10 +302,11 @@ def _first(terms: Sequence[Term], kind: str, given: Mapping[str, Any]) -> Any:
     return next(iter([*full, *found]), None)
 
 
-def _converted(name: str, kind: str, value: Any) -> Any:
-    """A value as an argument of the package. UnfitError where it is not of its kind."""
+def _converted(name: str, kind: str, value: Any, back: tuple[int, ...] = ()) -> Any:
+    """A value as an argument of the package, mirrored along axes. UnfitError where it is not of its kind."""
     if kind in ("tensor", "tensors"):
-        return value
+        value = np.asarray(value) if isinstance(value, np.generic) else value
+        return np.flip(value, back) if back else value
     try:
         if kind.endswith("[]"):
             return [_KINDS[kind[:-2]](one) for one in np.ravel(value).tolist()]
