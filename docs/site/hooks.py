@@ -22,6 +22,8 @@ from docs.site import pictures
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "generated" / "opwright_kernels"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+INLINE = re.compile(r"<code>([^<]*)</code>")
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
 # Where files of the repository stand on the site.
 MOVED = {"generated/opwright_kernels/docs": "reference", "bench": "bench"}
 
@@ -143,6 +145,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Turn links to files of the repository to pages of the site."""
     source = page.file.src_uri
     return LINK.sub(lambda link: _turned(link, source, files), markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Keep the options of a command, such as `--fail-on`, in one line each."""
+    return INLINE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), html)
 
 
 def _turned(link: re.Match[str], source: str, files: Files) -> str:

@@ -82,6 +82,13 @@ def test_the_site_has_every_page_and_every_table(site: Path) -> None:
     assert "\\mathrm" not in re.sub(r'title="[^"]*"', "", formulas)
 
 
+def test_an_option_of_a_command_is_never_broken_behind_its_hyphens(site: Path) -> None:
+    text = (site / "REVIEWING.html").read_text(encoding="utf-8")
+    assert '<span class="option">--fail-on</span>' in text
+    assert not re.search(r"<code>(?:[^<]*\s)?--[a-z]", text)
+    assert ".option { white-space: nowrap; }" in (site / "site/site.css").read_text(encoding="utf-8")
+
+
 def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
