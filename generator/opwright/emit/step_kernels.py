@@ -194,7 +194,12 @@ def _named(op: Op, row: dict[str, str], lowering: Lowering, name: str, finishes:
 
 def parameters(op: Op, row: dict[str, str]) -> tuple[Parameter, ...]:
     """Inputs, lists, outputs, then intermediates."""
-    found = staged(op)
+    return _parameters(op, op.dtypes.index(row))
+
+
+@memoised
+def _parameters(op: Op, number: int) -> tuple[Parameter, ...]:
+    found, row = staged(op), op.dtypes[number]
     result = []
     for role in ("input", "list", "output", "between"):
         for array in found.arrays.values():

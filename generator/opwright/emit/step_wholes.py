@@ -154,7 +154,7 @@ def inlined(
 
     Returns the other values, and the statements.
     """
-    uses = _total(body) if declared else {}
+    uses = _uses(body, {one.name for one in declared})
     found = {one.name: one.value for one in declared if uses.get(one.name, 0) <= 2**loops}
     if not found:
         return [*declared], tuple(body)
@@ -167,20 +167,16 @@ def inlined(
     return [one for one in declared if one.name not in found], tuple(map(inner, body))
 
 
-@memoised
-def _uses(code: Code) -> dict[str, int]:
-    """How often each name is used; in a loop, more than once."""
-    if isinstance(code, Name):
-        return {code.name: 1}
-    found = _total(nodes.parts(code))
-    return {name: 2 * uses for name, uses in found.items()} if isinstance(code, For) else found
-
-
-def _total(codes: Iterable[Code]) -> dict[str, int]:
+def _uses(codes: Iterable[Code], wanted: AbstractSet[str]) -> dict[str, int]:
+    """How often each of some names is used; in a loop, more than once."""
     total: dict[str, int] = {}
     for code in codes:
-        for name, uses in _uses(code).items():
-            total[name] = total.get(name, 0) + uses
+        if isinstance(code, Name):
+            if code.name in wanted:
+                total[code.name] = total.get(code.name, 0) + 1
+        elif not wanted.isdisjoint(nodes.names(code)):
+            for name, uses in _uses(nodes.parts(code), wanted).items():
+                total[name] = total.get(name, 0) + (2 * uses if isinstance(code, For) else uses)
     return total
 
 

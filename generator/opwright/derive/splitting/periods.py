@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
@@ -63,12 +63,15 @@ def cuts(op: Op, form: Form, size: str, other: str) -> Iterator[PeriodCut]:
     yield from made
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """What a statement does at a value of its letters: the cells it names on the other axis, and plain values."""
 
     cells: tuple[Any, ...]
     values: tuple[Any, ...]
+
+
+# By the values of its letters; None where something has no value.
+_Table = Mapping[tuple[int, ...], _Place] | None
 
 
 class _Periods:
@@ -101,6 +104,7 @@ class _Periods:
             let = self.op.lets[symbol]
             formula = let.value or let.cases[words[let.by or ""]]
             self.lets[symbol] = formula.tree
+        self.tables: dict[tuple[int, int, int], _Table] = {}
         axes = self.axes()
         statements = [s for s in self.form.statements if self.moving(s)]
         self.used = set[str]().union(*(expr.names(tree) for s in statements for tree in self.trees(s))) & self.changed
@@ -265,45 +269,31 @@ class _Periods:
         for first, second in _periods():
             if alone and second != 1:
                 continue
-            tables = {
-                count: self.table(statement, self.facts(first * count, 1 if alone else second * count))
-                for count in range(1, LARGEST + 1)
-            }
             step = 0 if alone else second
+            targets = [at for at, (_, own) in enumerate(self.places(statement)) if own]
             for total, start, stop in _parts():
                 if not self.legal(self.facts(first * total, 1 if alone else second * total)):
                     continue
                 low, high = max(0, start - reach), min(total, stop + reach)
-                whole, part = tables[total], tables[high - low]
+                whole, part = (
+                    self.table(statement, first * count, 1 if alone else second * count)
+                    for count in (total, high - low)
+                )
                 if whole is None or part is None:
                     return False
                 kept = (start * first, stop * first), (start * step, stop * step if step else 1)
-                if self.seen(statement, whole, kept) != self.seen(statement, part, kept, low * first, low * step):
+                if _seen(whole, targets, kept) != _seen(part, targets, kept, low * first, low * step):
                     return False
         return True
 
-    def seen(
-        self,
-        statement: Statement,
-        table: Mapping[tuple[int, ...], _Place],
-        kept: tuple[tuple[int, int], tuple[int, int]],
-        more: int = 0,
-        further: int = 0,
-    ) -> dict[tuple[int, ...], _Place]:
-        """What a statement does to the cells that are kept, at places of the whole."""
-        targets = [at for at, (_, own) in enumerate(self.places(statement)) if own]
-        found = {}
-        for (first, *rest), place in table.items():
-            moved = _Place(tuple(cell + further for cell in place.cells), place.values)
-            at = first + more
-            own = [moved.cells[target] for target in targets]
-            (low, high) = kept[1] if own else kept[0]
-            if all(low <= cell < high for cell in own or [at]):
-                found[(at, *rest)] = moved
-        return found
+    def table(self, statement: Statement, size: int, other: int) -> _Table:
+        """What a statement does at each value of its letters."""
+        key = id(statement), size, other  # the form keeps its statements
+        if key not in self.tables:
+            self.tables[key] = self.done(statement, self.facts(size, other))
+        return self.tables[key]
 
-    def table(self, statement: Statement, facts: Facts) -> dict[tuple[int, ...], _Place] | None:
-        """What a statement does at each value of its letters; None where that has no value."""
+    def done(self, statement: Statement, facts: Facts) -> _Table:
         places = [index for index, _ in self.places(statement)]
         values = self.trees(statement)[len(places) :]
         names = set[str]().union(*map(expr.names, (*places, *values)))
@@ -320,6 +310,24 @@ class _Periods:
         except (KeyError, ZeroDivisionError, Unknown):
             return None
         return found
+
+
+def _seen(
+    table: Mapping[tuple[int, ...], _Place],
+    targets: list[int],
+    kept: tuple[tuple[int, int], tuple[int, int]],
+    more: int = 0,
+    further: int = 0,
+) -> dict[tuple[int, ...], _Place]:
+    """What a statement does to the cells that are kept, at places of the whole."""
+    found = {}
+    low, high = kept[1] if targets else kept[0]
+    for (first, *rest), (cells, values) in table.items():
+        at = first + more
+        moved = tuple(cell + further for cell in cells)
+        if all(low <= moved[target] < high for target in targets) if targets else low <= at < high:
+            found[(at, *rest)] = _Place(moved, values)
+    return found
 
 
 def _periods() -> Iterator[tuple[int, int]]:

@@ -82,7 +82,12 @@ class Split:
 
     def data(self) -> dict[str, Any]:
         """What is not empty, as plain data."""
-        found = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        found = _filled(self)
         if self.window:
-            found["window"] = {name: value for name, value in dataclasses.asdict(self.window).items() if value}
+            found["window"] = _filled(self.window)
         return found
+
+
+def _filled(made: Split | Window) -> dict[str, Any]:
+    """The fields that are not empty."""
+    return {one.name: value for one in dataclasses.fields(made) if (value := getattr(made, one.name))}
