@@ -9,7 +9,7 @@ import random
 import pytest
 from opwright.derive.poly import NotPolynomial
 from opwright.language.source import SpecInvalid
-from support import judged_edits, reviewing
+from support import judged_edits, mutants, reviewing
 from support.generated import rng
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
@@ -17,6 +17,26 @@ SETS = 40 if FULL else 2  # of edits in a part
 EDITS = 6 if FULL else 3  # of a set
 CALLS = 20 if FULL else 6
 REFUSED = (SpecInvalid, NotPolynomial)
+
+
+@pytest.mark.hard
+@pytest.mark.sweep
+@pytest.mark.parametrize("part", range(16 if FULL else 1))
+def test_no_edit_of_shared_entries_and_rows_of_pytorch_and_onnx_is_called_less_than_it_is(part: int):
+    """Some of them with the proof of their effect, which also compares what headers declare."""
+    wrong = []
+    with reviewing.remembered(), judged_edits.quiet():
+        for turn in range(SETS):
+            chance, draws = random.Random(seed := 1000 * part + turn), rng("tables", part, turn)
+            name = chance.choice(sorted(judged_edits.files().values()))
+            for what, before, after in judged_edits.table_edited(name, EDITS, chance):
+                proven = chance.random() < 0.2
+                try:
+                    for sides in ((before, after), (after, before)):
+                        wrong += [(seed, name, what, m) for m in judged_edits.misses(*sides, draws, CALLS, proven)]
+                except REFUSED:
+                    continue
+    assert wrong == []
 
 
 @pytest.mark.hard
@@ -50,3 +70,27 @@ def test_a_letter_that_is_also_the_name_of_an_input_in_onnx_is_renamed_alone():
     for after, rules in ((letter, {"dim-symbol-renamed"}), (both, {"dim-symbol-renamed", "onnx-node-changed"})):
         found = judged_edits.reviewed(before, {**before, name: after}).findings
         assert {finding.rule.id for finding in found if "HardSwish" in finding.ops} == rules
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "breaks"),
+    [
+        ("IC / G", "(IC / G) * XTRA", False),
+        ("floor((I + PB + PE - EK) / S) + 1", "floor((I + PB + PE - EK) / S) + XTRA", False),
+        ("floor((I + PB + PE - EK) / S) + 1", "floor((I + PB + PE - EK) / S) + 1 + XTRA", True),
+    ],
+)
+def test_formulas_with_a_new_attribute_are_compared_at_its_default(old: str, new: str, breaks: bool):
+    """No call from before names it; both ways, as one that goes with its default was named by calls that it breaks."""
+    name = judged_edits.files()["Convolution"]
+    before = judged_edits.family(name)
+    data = mutants.plain(before[name])
+    data["attributes"].append({"name": "extra", "symbol": "XTRA", "type": "s64", "default": "1", "summary": "one more"})
+    text = mutants.written(data)
+    assert f'"{old}"' in text
+    after = {**before, name: text.replace(f'"{old}"', f'"{new}"')}
+    for sides in ((before, after), (after, before)):
+        found = judged_edits.reviewed(*sides).findings
+        rules = {f.rule.id for f in found if f.rule.area in ("input", "shape", "semantics") and "Convolution" in f.ops}
+        assert rules
+        assert {rule.rpartition("-")[2] for rule in rules} == {"changed" if breaks else "rewritten"}

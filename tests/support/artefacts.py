@@ -12,11 +12,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from opwright.derive.signature import header_path
 from opwright.emit import c_interface, links, render
 from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.project import find
 
+from . import c_header
 from .reviewing import FOLDER
 
 OWN = ("out", "threads", "specialize")
@@ -40,6 +42,13 @@ def broken(before: Library, after: Library) -> Iterator[tuple[str, str, str]]:
             yield name, "breaking", f"C: {was_members} became {now_members}"
         elif was_members != now_members:
             yield name, "dangerous", f"C: {was_members} became {now_members}"
+        was_kernels, now_kernels = (c_header.declarations(_header(side, op)) for side, op in zip(sides, (old, new)))
+        if gone := was_kernels.keys() - now_kernels.keys():
+            yield name, "kernels", f"kernels: {sorted(gone)[:3]} are not declared"
+        for symbol in was_kernels.keys() & now_kernels.keys():
+            if was_kernels[symbol] != now_kernels[symbol]:
+                yield name, "header", f"kernels: {symbol}: {_first(was_kernels[symbol], now_kernels[symbol])}"
+                break
 
 
 def _first(was: Any, now: Any) -> str:
@@ -60,7 +69,9 @@ def _texts(library: Library) -> dict[str, Any]:
     stubs = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     shards = json.loads(outputs["SHARDING.json"].text(env))
     torch = {op.function: _linked(op) for op in library.every}
+    headers = {op.function: render.of_op(op, library)[header_path(op)].text(env) for op in library.every}
     return {
+        "headers": headers,
         "onnx": nodes,
         "stubs": stubs,
         "split": {name: _ways(found) for name, found in shards.items()},
@@ -91,6 +102,10 @@ def _ways(table: Mapping[str, Any]) -> list[str]:
     )
 
 
+def _header(side: Mapping[str, Any], op: Op) -> str:
+    return str(side["headers"][op.function])
+
+
 def _function(side: Mapping[str, Any], op: Op) -> ast.FunctionDef:
     found = side["stubs"][op.function]
     assert isinstance(found, ast.FunctionDef)
@@ -113,6 +128,10 @@ def _signatures(old: ast.FunctionDef, new: ast.FunctionDef) -> Iterator[str]:
     for name, default in parameters[1].items():
         if name not in parameters[0] and default is None:
             yield f"{name} is needed"
+    kinds = [_annotations(side) for side in (old, new)]  # which schemas of PyTorch's operators are made of
+    for name in kinds[0].keys() & kinds[1].keys():
+        if kinds[1][name] not in (kinds[0][name], f"{kinds[0][name]} | None"):
+            yield f"{name} is {kinds[0][name]}, then {kinds[1][name]}"
     returned = [ast.unparse(side.returns) if side.returns else "" for side in (old, new)]
     if returned[0] != returned[1]:
         yield f"returns {returned[0]}, then {returned[1]}"
@@ -133,6 +152,11 @@ def _parameters(function: ast.FunctionDef) -> dict[str, str | None]:
     for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         found[arg.arg] = None if default is None else ast.unparse(default)
     return {name: default for name, default in found.items() if name not in OWN}
+
+
+def _annotations(function: ast.FunctionDef) -> dict[str, str]:
+    given = (*function.args.args, *function.args.kwonlyargs)
+    return {arg.arg: ast.unparse(arg.annotation) for arg in given if arg.annotation and arg.arg not in OWN}
 
 
 def _members(op: Op) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opwright.language.schema import Kind, ListOf, MapOf, Struct, keys_of
+from opwright.load import read_folder
 
 from . import checkout, mutants, pairs, reviewing
 
@@ -64,7 +65,7 @@ def known(field: str) -> tuple[Any, ...]:
 @functools.cache
 def _pool() -> Mapping[str, tuple[Any, ...]]:
     found: dict[str, dict[str, Any]] = {}
-    for texts in (*pairs.bases(), *steps()):
+    for texts in (*pairs.bases(), *steps(), shipped()):
         for spot in spots({name: mutants.plain(text) for name, text in texts.items()}):
             found.setdefault(spot.field, {})[repr(spot.data)] = spot.data
     return {field: tuple(values.values()) for field, values in found.items()}
@@ -92,6 +93,11 @@ def several(spot: Spot) -> bool:
 
 def many(spot: Spot) -> bool:
     return isinstance(spot.kind, (ListOf, MapOf)) and isinstance(spot.data, (list, dict))
+
+
+def shipped() -> dict[str, str]:
+    """The operations that are shipped, and what they share."""
+    return dict(read_folder(checkout.ROOT / reviewing.FOLDER, checkout.ROOT))
 
 
 def steps() -> list[dict[str, str]]:

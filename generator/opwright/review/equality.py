@@ -1,8 +1,9 @@
 """Proves that formulas of two states of an operation are equal, or gives no answer.
 
 In: the operation before and after, and formulas of either. Out: how the second relates to the first. Named values are
-replaced by their definitions on their side, in each case of the words that choose them. Constraints that both sides
-share are assumed: no accepted call evaluates a formula with other values.
+replaced by their definitions on their side, in each case of the words that choose them, and attributes that one side
+lacks by their defaults. Constraints that both sides share are assumed: no accepted call evaluates a formula with other
+values.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from ..language.model import AllowedValue, Constraint, Op, Step
 from ..language.renaming import rename
 from ..language.schema import Assignment, Located
 from ..language.source import SpecInvalid
-from ..language.types import formulas, symbol_kinds, symbol_of
+from ..language.types import formulas, symbol_kinds
 from .algebra import Algebra, Conditions, Pieces, Reader, Site, Unproven
 from .carry import placed_letters
 from .commuted import alike
 from .reals import Form, Reals
+from .unsaid import bounds, definitions, words_unsaid
 
 MAX_WORLDS = 64
 MAX_CASES = 8  # cases of the assumptions
@@ -42,9 +44,10 @@ class Equality:
     @cached_property
     def worlds(self) -> list[_World]:
         """Both sides for each combination of the words that choose named values."""
-        choices: dict[str, dict[str, None]] = {}
+        unsaid = words_unsaid(self.old, self.new) | words_unsaid(self.new, self.old)
+        choices: dict[str, dict[str, None]] = {name: {word: None} for name, word in unsaid.items()}
         for let in (*self.old.lets.values(), *self.new.lets.values()):
-            if let.by:
+            if let.by and let.by not in unsaid:
                 gone = {v.value for v in _values(self.old, let.by)} ^ {v.value for v in _values(self.new, let.by)}
                 choices.setdefault(let.by, {}).update(dict.fromkeys(word for word in let.cases if word not in gone))
         combined = itertools.islice(itertools.product(*choices.values()), MAX_WORLDS + 1)
@@ -116,8 +119,8 @@ class _World:
     def __init__(self, sides: Equality, words: Mapping[str, str]) -> None:
         old, new = sides.old, sides.new
         self.old, self.new, self.kinds = old, new, sides.kinds
-        self.algebra = Algebra(sides.kinds, *_bounds(old, new))
-        self.was, self.now = (Reader(self.algebra, _definitions(op, words)) for op in (old, new))
+        self.algebra = Algebra(sides.kinds, *bounds(old, new))
+        self.was, self.now = (Reader(self.algebra, definitions(*both, words)) for both in ((old, new), (new, old)))
         self.elements: list[tuple[str, list[Pieces]]] = []
 
     # Assumptions.
@@ -298,41 +301,6 @@ def _kinds(op: Op) -> Mapping[str, Kind]:
         return symbol_kinds(op)
     except (SpecInvalid, KeyError):
         return {}
-
-
-def _bounds(old: Op, new: Op) -> tuple[dict[str, int], dict[str, int]]:
-    """The minimum and maximum of each symbol, over the values that either side accepts."""
-    lower, upper = dict[str, int](), dict[str, int]()
-    sides = []
-    for op in (old, new):
-        minimum: dict[str, int | None] = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
-        maximum: dict[str, int | None] = {}
-        for attribute in op.attributes:
-            if attribute.type in ("s64", "s64[]") and not attribute.shape_of:
-                minimum[symbol_of(attribute)], maximum[symbol_of(attribute)] = attribute.min, attribute.max
-        sides.append((minimum, maximum))
-    (less, more), (minimum, maximum) = sides
-    for symbol in less.keys() | minimum.keys():
-        low, other = less.get(symbol, minimum.get(symbol)), minimum.get(symbol, less.get(symbol))
-        if low is not None and other is not None:
-            lower[symbol] = min(low, other)
-        high, other = more.get(symbol), maximum.get(symbol)
-        if high is not None and other is not None:
-            upper[symbol] = max(high, other)
-    return lower, upper
-
-
-def _definitions(op: Op, words: Mapping[str, str]) -> dict[str, Expr]:
-    """The definition of each named value; a placeholder if a word has no case."""
-    missing = Binary("/", Number(1), Number(0))
-    found = {}
-    for symbol, let in op.lets.items():
-        formula = let.value if let.value is not None else let.cases.get(words.get(let.by or "", ""))
-        if formula is not None:
-            found[symbol] = formula.tree
-        elif let.by in words:
-            found[symbol] = missing
-    return found
 
 
 def _reached(op: Op, formula: Located | Assignment) -> frozenset[str]:
