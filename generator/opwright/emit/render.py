@@ -243,13 +243,13 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
 
     def kernels(row: dict[str, str]) -> dict[str, Any]:
         lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.unit_head(op, row, unit(op).sizes))
-        semantic = head(Prose(hashing.semantic_hash(op)), lines, signature.header(op))
+        semantic = head(Prose(hashing.shown_hash(op)), lines, signature.header(op))
         return {"head": semantic, "kernels": [k for k in unit(op).kernels if k.variant.row is row]}
 
     def fast(path: str) -> dict[str, Any]:
         found = entries(op, next(file for file in unit(op).entries if file.path == path))
         lines = tuple(Prose(escape.c_comment_line(line)) for line in prose.entries_head(op, found))
-        return {"head": head(Prose(hashing.semantic_hash(op)), lines, signature.header(op)), "e": found}
+        return {"head": head(Prose(hashing.shown_hash(op)), lines, signature.header(op)), "e": found}
 
     files = {
         signature.header_path(op): Output("c/header.h.j2", lambda: {"head": head(), "unit": unit(op)}),

@@ -51,7 +51,7 @@ def files(op: Op, library: Library) -> dict[str, Output]:
     def kernel(number: int) -> dict[str, Any]:
         made = as_steps(op)
         lines = tuple(Prose(escape.c_comment_line(line)) for line in step_prose.unit_head(made, made.dtypes[number]))
-        semantic = head(Prose(hashing.semantic_hash(made)), lines, signature.header(op))
+        semantic = head(Prose(hashing.shown_hash(made)), lines, signature.header(op))
         return {"head": semantic, "kernel": step_unit(made).kernels[number]}
 
     files = {

@@ -60,6 +60,11 @@ def full_hash(op: Op) -> str:
     return digest(op)
 
 
+def shown_hash(op: Op) -> str:
+    """The beginning of the semantic hash, for the heads of files; the manifest has all of it."""
+    return semantic_hash(op)[:16]
+
+
 @memoised
 def semantic_hash(op: Op) -> str:
     """The hash of everything that affects a kernel: sizes, layouts, dtypes, classes, semantics, normal form."""

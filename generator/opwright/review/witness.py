@@ -41,9 +41,9 @@ UNLIKELY = 4  # of these, for findings visible by rounding only, which the inter
 
 
 def needed(rule: Rule) -> bool:
-    """Whether callers can observe the finding; findings about records have no witness."""
+    """Whether a call can show the finding: none shows what is of records, tables of PyTorch and ONNX, splits or C."""
     behaves = rule.contract in ("breaking", "dangerous") or rule.kernel == "numerics"
-    return behaves and not (rule.record and rule.kernel == "none")
+    return rule.area in OF_CALLS and behaves and not (rule.record and rule.kernel == "none")
 
 
 def witnessed(project: Project, review: Review, run: bool = True) -> Review:
