@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 
 import pytest
 from opwright.derive.poly import NotPolynomial
 from opwright.language.source import SpecInvalid
+from opwright.review.evidence import ERROR
 from support import judged_edits, mutants, reviewing
 from support.generated import rng
+from support.spec_packages import quick_compiler
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 SETS = 40 if FULL else 2  # of edits in a part
@@ -56,6 +59,25 @@ def test_no_edit_of_a_shipped_operation_is_called_less_than_it_is(part: int):
                 except REFUSED:
                     continue
     assert wrong == []
+
+
+@pytest.mark.hard
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(100, 160) if FULL else [107])
+def test_kernels_of_both_sides_do_what_witnesses_say(seed: int, tmp_path: Path):
+    chance, wrong, executed = random.Random(seed), list[tuple[str, str]](), 0
+    name = chance.choice(sorted(judged_edits.files().values()))
+    with reviewing.remembered(), judged_edits.quiet(), quick_compiler(tmp_path):
+        for what, before, after in judged_edits.edits(name, 3, chance):
+            try:
+                found = judged_edits.reviewed(before, after, run=True).findings
+            except REFUSED:
+                continue
+            shown = [finding.witness for finding in found if finding.witness and finding.witness.call]
+            executed += sum(witness.executed for witness in shown)
+            wrong += [(what, note) for witness in shown for note in witness.notes if ERROR in note]
+    assert wrong == []
+    assert executed or FULL
 
 
 def test_a_letter_that_is_also_the_name_of_an_input_in_onnx_is_renamed_alone():

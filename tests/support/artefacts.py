@@ -64,6 +64,7 @@ def _texts(library: Library) -> dict[str, Any]:
     env = render.environment(find().templates)
     nodes: dict[str, list[Any]] = {}
     for node in json.loads(outputs["onnx/nodes.json"].text(env)):
+        node["attributes"] = sorted(node["attributes"], key=str)  # they are passed by name
         nodes.setdefault(node["function"], []).append(node)
     tree = ast.parse(outputs["__init__.pyi"].text(env))
     stubs = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

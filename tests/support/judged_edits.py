@@ -94,10 +94,11 @@ def loaded(texts: Mapping[str, str]) -> Library:
     return with_gradients(load_texts(dict(texts)))
 
 
-def reviewed(before: Mapping[str, str], after: Mapping[str, str], proven: bool = False) -> Review:
-    """The review with its witnesses; the proof of its effect takes much longer."""
+def reviewed(before: Mapping[str, str], after: Mapping[str, str], proven: bool = False, run: bool = False) -> Review:
+    """The review with its witnesses; the proof of its effect takes much longer, and so does running them."""
     with nullcontext() if proven else reviewing.nothing_rendered():
-        return witnessed(find(), reviewing.reviewed(before, after), run=False)
+        found = reviewing.reviewed(before, after)
+    return witnessed(find(), found, run=run)
 
 
 def misses(
