@@ -7,7 +7,7 @@ where no engine has a kernel: for these dtypes, on this CPU. Nothing here knows 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from ._contraction_engines import (
     engine,
     label_of,
 )
-from ._contraction_shapes import Walk, beside, members, once, shaped
+from ._contraction_shapes import Shape, Walk, beside, members, once, scattered, shaped
 from ._dtypes import DTYPES
 from ._windows import Placed, Slide, Window
 
@@ -169,7 +169,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
         product = one.window() or one.byte_window() or one.product()
-        if product is not None or not one.slid:
+        if product is not None or not (one.slid or one.scattered):
             return product
     return None
 
@@ -212,20 +212,35 @@ class _One:
         dtypes = {"left": self.call.dtype(self.contraction.left), "right": self.call.dtype(self.contraction.right)}
         return {side: 1 if dtype in own else WIDENED[dtype] for side, dtype in dtypes.items()}
 
+    @property
+    def widened(self) -> tuple[str, ...]:
+        return tuple(side for side, kind in self.kinds(self.label).items() if kind != 1)
+
+    def opened(self) -> list[Placed]:
+        """Left, right and target with windows as axes like others; none where one leaves its array."""
+        extents = self.extents()
+        found = [self.placed[side].opened(extents) for side in ("left", "right", "target")]
+        return [] if None in found or self.placed["target"].windows else [place for place in found if place is not None]
+
+    def shape(self, places: Sequence[Placed]) -> Shape | None:
+        extents = self.extents()
+        walks = tuple(Walk(extent, *(place.steps.get(spot, 0) for place in places)) for spot, extent in extents.items())
+        return shaped(walks, tuple(spot not in places[2].steps for spot in extents), self.widened)
+
+    @property
+    def scattered(self) -> bool:
+        """Whether sums would be finished one by one: they are stored, and the next phase takes them as rows."""
+        places = self.opened() if self.destination == FINISHED else []
+        shape = self.shape(places) if places else None
+        return shape is not None and scattered(shape)
+
     def product(self) -> Product | None:
         """By the engine of products; windows are axes like others where they stay inside."""
-        extents = self.extents()
-        opened = {side: place.opened(extents) for side, place in self.placed.items()}
-        found = engine(self.label)
-        if found is None or None in opened.values() or self.placed["target"].windows:
+        found, places = engine(self.label), self.opened()
+        shape = self.shape(places) if found is not None and places else None
+        if found is None or shape is None or self.scattered or beside(shape) or once(shape, self.widened):
             return None
-        places = [place for place in (opened["left"], opened["right"], opened["target"]) if place is not None]
-        walks = tuple(Walk(extent, *(place.steps.get(spot, 0) for place in places)) for spot, extent in extents.items())
         kinds = self.kinds(self.label)
-        widened = tuple(side for side, kind in kinds.items() if kind != 1)
-        shape = shaped(walks, tuple(spot not in places[2].steps for spot in extents), widened)
-        if shape is None or beside(shape) or once(shape, widened):
-            return None
         if self.label == BYTES and not self.fits(shape.terms.extent):
             return None
         values = {

@@ -434,8 +434,23 @@ static opwright_dtype between(const opw_product_of *one, int side, int64_t row, 
     return one->dtypes[side] != NULL ? one->dtypes[side][row] : accumulate;
 }
 
+// Neither rows nor columns, nor the lanes of the engine, are contiguous in what is written: sums would be finished one by one.
+static bool scattered(const shape *made)
+{
+    const walk *const rows = &made->rows, *const columns = &made->columns;
+    const int64_t least = rows->extent < columns->extent ? rows->extent : columns->extent;
+    bool along = (rows->extent != 1 && llabs(rows->step[OUT]) == 1) || (columns->extent != 1 && llabs(columns->step[OUT]) == 1);
+    for (int64_t n = 0; n < made->batches.count; ++n) {
+        const walk *const one = &made->batches.at[n];
+        const bool near = one->step[LEFT] == 1 && one->step[RIGHT] == 1 && one->step[OUT] == 1;
+        along = along || (near && one->extent >= ENOUGH && least >= LANED_LEAST);
+    }
+    return (rows->extent > 1 || columns->extent > 1) && !along;
+}
+
+// The problem of a contraction; sums may be finished before they are stored if `finishes`.
 static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
-                                  const opw_product_of *one, const char *lane)
+                                  const opw_product_of *one, const char *lane, bool finishes)
 {
     opw_prepared none, found;
     const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
@@ -476,7 +491,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                         (output->dtype == stored[0] || output->dtype == stored[1]);
     opw_pair letters[OPWRIGHT_ENTRIES];
     opw_accessed target = one->target;
-    found.destination = direct ? OPWRIGHT_OUTPUT : one->finish[0] != NULL ? OPWRIGHT_FINISHED : OPWRIGHT_STORED;
+    found.destination = direct ? OPWRIGHT_OUTPUT : finishes ? OPWRIGHT_FINISHED : OPWRIGHT_STORED;
     if (direct) {
         target = one->output;
     } else if (found.destination == OPWRIGHT_FINISHED) {
@@ -511,6 +526,9 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
         beside(&made) || once(&made, mixed)) {
         return none;
     }
+    if (found.destination == OPWRIGHT_FINISHED && scattered(&made)) {
+        return prepared(x, arrays, one, lane, false);
+    }
     const opwright_dtype sums = direct ? output->dtype : accumulate;
     put_problem(&found.problem, &made);
     put_copied(&found.problem.left, &made, LEFT, kind_of(left_dtype, label));
@@ -537,6 +555,6 @@ void opw_plan_products(const opw_context *x, const opw_array *arrays, const int6
         if (one->finish[0] != NULL) {
             lane = x->op->phases[one->phase + 1].letters[lanes[one->phase + 1]].letter;
         }
-        plan->products[n] = prepared(x, arrays, one, lane);
+        plan->products[n] = prepared(x, arrays, one, lane, one->finish[0] != NULL);
     }
 }

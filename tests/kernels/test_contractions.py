@@ -51,6 +51,21 @@ semantics:
     - sums[m, b] += src[b, c] * weights[m, c]
     - dst[m, b] = max(sums[m, b], -3) * 2
 """
+BATCH_LAST = """op: BatchLast
+revision: 1
+summary: Products of several matrices, whose cells lie beside each other.
+dims: {batch: {symbol: B}, rows: {symbol: M}, terms: {symbol: K}, columns: {symbol: N}}
+inputs: [{name: a, dims: {B: B, M: M, K: K}}, {name: b, dims: {K: K, N: N, B: B}}]
+outputs: [{name: dst, dims: {M: M, N: N, B: B}}]
+dtypes:
+  - {a: f32, b: bf16, dst: bf16, accumulate: f32}
+  - {a: f32, b: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {p: B, m: M, n: N, k: K}
+  steps:
+    - sums[m, n, p] += a[p, m, k] * b[k, n, p]
+    - dst[m, n, p] = max(sums[m, n, p], 1)
+"""
 REDUCES = (5, 7)  # those of one `reduce`
 PARTLY = {1: random_contractions.PARTLY[0], 3: random_contractions.PARTLY[1]}  # those that loops compute in part
 Made = tuple[Library, ModuleType, list[Drawn]]
@@ -66,6 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     texts = {f"product{n}.yaml": one.text for n, one in enumerate(drawn)}
     texts["mat_mul.yaml"] = (SPECS / "mat_mul.yaml").read_text(encoding="utf-8")
     texts["rows_of_run.yaml"] = ROWS_OF_RUN
+    texts["batch_last.yaml"] = BATCH_LAST
     return *package(texts, tmp_path_factory.mktemp("contractions"), "contractions_package"), drawn
 
 
@@ -189,6 +205,20 @@ def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:
     assert np.isnan(found[3]).all()
     assert np.isinf(np.delete(found[:, 6], 3)).all()
     assert (np.delete(np.delete(found, 3, 0), 6, 1) == 33).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_sums_of_which_neighbours_are_of_other_products_are_not_finished_one_by_one(made: Made, dtype: str) -> None:
+    _, kernels, _ = made
+    rng = np.random.default_rng(9)
+    for batch, rows, terms, columns in ((20, 9, 33, 17), (3, 20, 5, 1), (1, 6, 7, 8), (40, 1, 12, 5), (4, 0, 3, 2)):
+        a = rng.integers(-2, 3, (batch, rows, terms)).astype(np.float32)
+        b = rng.integers(-2, 3, (terms, columns, batch)).astype(DTYPES[dtype])
+        found = kernels.batch_last(a, b)
+        expected = np.maximum(np.einsum("pmk,knp->mnp", a, b.astype(np.float32)), 1)
+        assert (found == expected.astype(found.dtype)).all(), (batch, rows, terms, columns)
+        if batch > 1 and columns > 1 and rows:
+            assert "finished before" not in str(kernels.explain("batch_last", a, b))
 
 
 def test_each_product_of_a_sum_is_a_phase_of_its_own(made: Made) -> None:
