@@ -30,7 +30,6 @@ MAX_LIBRARIES = 64  # libraries with constants that a process loads
 # none, and the values. Which calls gain, and how much, stands beside what decides it.
 FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ()),
-    ("tiles.c", ("PITCH",)),
     ("depthwise_channels.c", ("TAPS", "STEP")),
     ("depthwise_columns.c", ("ROWS", "COLUMNS", "STEP")),
     ("depthwise_channels.c", ("W_ROWS", "W_COLUMNS")),

@@ -16,10 +16,8 @@ from support.calls import Rng, random_call
 from support.generated import FULL, rng, run, same
 from support.rulings import DTYPES, OPERATIONS
 
-LANES = 16 if _isa.usable(_isa.ISAS)[0].name.startswith(("avx512", "amx")) else 8
 # Channels, groups, the kernel, its layout, and the literals that such a call gets whatever its extents are.
 PROBLEMS: dict[str, tuple[int, int, tuple[int, int], str]] = {
-    "one vector of output channels": (LANES, 1, (3, 3), "NXC"),
     "depthwise, channels last": (19, 19, (4, 4), "NXC"),
     "depthwise, channels first": (5, 5, (4, 4), "NCX"),
     "depthwise of many taps, channels last": (19, 19, (9, 9), "NXC"),
@@ -86,10 +84,7 @@ def test_random_shapes_give_the_same_bits_with_constants(solve: str, dtype: str,
             found = function(*inputs, **attributes, threads=threads, specialize=True)
             assert found.tobytes() == expected.tobytes(), (inputs[0].shape, attributes)
         specialized += ok.explain(SOLVES[solve], *inputs, **attributes, specialize=True).specialized
-    if solve == "w" and not problem.startswith("depthwise"):
-        assert specialized == 0
-    else:
-        assert specialized > number / 2
+    assert specialized > number / 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

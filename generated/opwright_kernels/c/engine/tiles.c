@@ -68,7 +68,7 @@ INLINE void multiply(const int MR, const int NB, const unit *const *rows, int64_
 }
 
 INLINE void tile(const operands *o, const int MR, const int NB) {
-    const int64_t row = SCALAR_ROW(o), step = o->step, out_row = o->out_row;
+    const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;
     vec sum[MAX_HIGH][MAX_WIDE];
     begin(o, MR, NB, sum);
     for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {

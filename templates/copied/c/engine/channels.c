@@ -714,14 +714,6 @@ int64_t over_channels_scratch(const opwright_problem *problem, bool backward, in
            max(1, workers) * worker_bytes(&p);
 }
 
-bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values) {
-    opwright_problem own = *problem;
-    plan p;
-    plan_of(&p, &own, backward, 1);
-    values[0] = scalar_row(&p);
-    return p.vectors == 1 && p.shared_groups == 1;
-}
-
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                    const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;

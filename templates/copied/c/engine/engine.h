@@ -12,7 +12,6 @@
 
 #define over_channels OPWRIGHT_NAME(over_channels)
 #define over_channels_fills OPWRIGHT_NAME(over_channels_fills)
-#define over_channels_fixed OPWRIGHT_NAME(over_channels_fixed)
 #define over_channels_scratch OPWRIGHT_NAME(over_channels_scratch)
 #define over_columns OPWRIGHT_NAME(over_columns)
 #define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
@@ -35,8 +34,6 @@ void plain(const opwright_problem *problem, opwright_solve solve, const elem *fi
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
                    const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers);
-// Whether it is faster with OPWRIGHT_FIXED_PITCH, whose value it writes.
-bool over_channels_fixed(const opwright_problem *problem, bool backward, int64_t *values);
 
 // Whether several groups of few channels share a vector.
 bool over_channels_fills(const opwright_problem *problem, bool backward);

@@ -159,17 +159,9 @@ int64_t OPWRIGHT_NAME(data_scratch)(opwright_solve solve, const opwright_problem
     return bytes;
 }
 
+// Their tiles are as fast with distances at run time: one vector of output channels with the distance as a literal, 13 rows
+// 0.99 to 1.02 (AMD Zen 4, gcc 12.2).
 int64_t OPWRIGHT_NAME(data_fixed)(opwright_solve solve, const opwright_problem *problem, int64_t *values) {
-    const bool backward = solve == OPWRIGHT_X;
-    int64_t last;
-    const opwright_problem rows = wrapped(problem, 0, &last);
-    opwright_problem p = upright(&rows);
-    if (plain_fits(&p) || last != INT64_MAX)
-        return OPWRIGHT_NOT_FIXED;
-    bool beside;
-    channels_of_cells(&p, backward, &beside);
-    if (product_fits(&p, backward) || col2im_fits(&p, backward) || over_columns_fits(&p, backward) ||
-        !over_channels_fixed(&p, backward, values))
-        return OPWRIGHT_NOT_FIXED;
-    return OPWRIGHT_FIXED_CHANNELS;
+    (void)solve, (void)problem, (void)values;
+    return OPWRIGHT_NOT_FIXED;
 }

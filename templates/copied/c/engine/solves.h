@@ -20,7 +20,6 @@
 // A file, and the macros of its literals, in the order of their values.
 enum {
     OPWRIGHT_NOT_FIXED,      // sizes at run time are equally fast
-    OPWRIGHT_FIXED_CHANNELS, // tiles.c: OPWRIGHT_FIXED_PITCH
     OPWRIGHT_FIXED_DEPTHWISE_CHANNELS,   // depthwise_channels.c: OPWRIGHT_FIXED_TAPS, _STEP
     OPWRIGHT_FIXED_DEPTHWISE_COLUMNS,    // depthwise_columns.c: OPWRIGHT_FIXED_ROWS, _COLUMNS, _STEP
     OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W, // depthwise_channels.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS

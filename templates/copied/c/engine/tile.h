@@ -132,14 +132,6 @@ INLINE void *out_at(const operands *o, void *out, int64_t at) {
     return o->elements ? (void *)((sum_cell *)out + at) : (void *)((float *)out + at);
 }
 
-// A literal saves address registers: 16x1 152-218 instead of 142-205 GFLOP/s, 28x1 200-215 instead of 165-178, 14x2 and
-// 6x4 the same. Literal steps and lengths of runs add nothing to that.
-#ifdef OPWRIGHT_FIXED_PITCH
-#define SCALAR_ROW(o) OPWRIGHT_FIXED_PITCH
-#else
-#define SCALAR_ROW(o) (o)->scalar_row
-#endif
-
 enum {
     MAX_SUMS = 4, MORE_SUMS = 5,      // pixels whose sums are over lanes,
     MAX_PIXELS_SUMMED = LANES / 4, // and channels
