@@ -15,23 +15,28 @@ from opwright.load import load_texts
 SPEC = """op: Border
 revision: 1
 summary: Cells with borders.
-dims: {cells: {symbol: H}, more: {symbol: Y}, groups: {symbol: G, min: 1}, all: {symbol: A}}
+dims: {cells: {symbol: H}, more: {symbol: Y}, groups: {symbol: G, min: 1}, all: {symbol: A}, half: {symbol: Z}}
 attributes:
   - {name: pad, symbol: P, type: s64, required: true, min: 0, max: 4}
   - {name: shift, symbol: S, type: s64, required: true}
 inputs: [{name: src, dims: {H: H}}, {name: most, dims: {G: G}}, {name: wide, dims: {A: A}}]
-outputs: [{name: dst, dims: {Y: Y}}]
+outputs: [{name: dst, dims: {Y: Y, Z: Z}}]
 dtypes: [{src: f32, most: f32, wide: f32, dst: f32, accumulate: f32}]
-shape: {Y: H + 2 * P}
+shape: {Y: H + 2 * P, Z: floor((H + 1) / 2)}
 constraints:
   - {id: room, expr: P < H, say: pads are less than cells, argument: pad}
   - {id: wide, expr: A == H or A == 1, say: wide has all cells or one, argument: wide}
 semantics:
-  ranges: {i: Y}
+  ranges: {i: Y, z: Z}
   steps:
-    - dst[i] = src[min(max(i - P, 0), H - 1)] + most[min(i, G - 1)] + wide[min(i, A - 1)]
+    - dst[i, z] = src[min(max(i - P, 0), H - 1)] + most[min(i, G - 1)] + wide[min(i, A - 1)]
 """
-PAST: dict[str, Expr] = {"i": Binary("+", Name("H"), Binary("*", Number(2), Name("P"))), "h": Name("H"), "g": Name("G")}
+PAST: dict[str, Expr] = {
+    "i": Binary("+", Name("H"), Binary("*", Number(2), Name("P"))),
+    "h": Name("H"),
+    "g": Name("G"),
+    "z": Name("Z"),
+}
 KNOWN = [
     ("min(max(i - P, 0), H - 1)", "H"),
     ("min(max(i - P, P - i), 2 * (H - 1) + P - i)", "H"),
@@ -42,10 +47,14 @@ KNOWN = [
     ("floor(g * H / G)", "H"),
     ("floor((h * G + g) / G)", "H"),
     ("min(h, A - 1)", "A"),
+    ("2 * z", "H"),
+    ("min(2 * z + 1, H - 1)", "H"),
+    ("min(max(2 * z + P - P, 0), 2 * (H - 1) - 2 * z)", "H"),
     ("g * H + h", "G * H"),
 ]
 UNKNOWN = [
     ("i - P", "H"),
+    ("2 * z + 1", "H"),
     ("min(max(i - P, P - i), 2 * H + P - i)", "H"),
     ("min(max(i - S, S - i), H - 1) - 1", "H"),
     ("min(i, A - 1)", "H - 1"),
@@ -75,7 +84,12 @@ def value(tree: Expr, names: dict[str, int]) -> int:
 def calls() -> list[dict[str, int]]:
     """Sizes that satisfy the conditions."""
     found = itertools.product(range(4), range(1, 4), range(3), range(-2, 3))
-    return [{"H": h, "G": g, "P": p, "S": s, "A": a} for h, g, p, s in found if p < h for a in {1, h}]
+    return [
+        {"H": h, "G": g, "P": p, "S": s, "A": a, "Z": (h + 1) // 2}
+        for h, g, p, s in found
+        if p < h
+        for a in sorted({1, h})
+    ]
 
 
 CALLS = calls()

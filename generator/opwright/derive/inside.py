@@ -9,7 +9,7 @@ least where each of its letters is first or last, and there it must be a sum of 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..language import expr
@@ -73,9 +73,24 @@ def sizes_of(op: Op) -> Sizes:
         known = (made for tree in trees if (made := _polynomial(tree)) and _holds(made, absent))
         return tuple(made.substitute(values) for made in known)
 
+    rounded = [side for name, let in op.lets.items() if let.value for side in _rounded(name, let.value.tree)]
     both = [side for condition in conditions for side in comparisons(condition) or ()]
     either = [tuple(sums(comparisons(one) or ()) for one in _alternatives(condition)) for condition in conditions]
-    return Sizes(values, least, sums([*most, *both]), tuple(one for one in either if len(one) > 1 and all(one)))
+    return Sizes(
+        values, least, sums([*most, *rounded, *both]), tuple(one for one in either if len(one) > 1 and all(one))
+    )
+
+
+def _rounded(name: str, tree: Expr) -> Iterator[Expr]:
+    """What is at least 0 of a rounded quotient a / b under a name: it times b is less than b away from a."""
+    if not isinstance(tree, Call) or tree.function not in ("floor", "ceil"):
+        return
+    quotient = tree.arguments[0]
+    if isinstance(quotient, Binary) and quotient.op == "/":
+        product = Binary("*", Name(name), quotient.right)
+        sides = (quotient.left, product) if tree.function == "floor" else (product, quotient.left)
+        yield (rest := Binary("-", *sides))
+        yield Binary("-", Binary("-", quotient.right, Number(1)), rest)
 
 
 def _alternatives(tree: Expr) -> tuple[Expr, ...]:
