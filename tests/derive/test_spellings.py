@@ -193,3 +193,24 @@ def test_an_operand_that_would_be_widened_for_one_product_is_left_to_loops(tmp_p
     _, module = package({"moe_combine.yaml": text_of("moe_combine")}, tmp_path, "widened_once")
     gate, y, x = (module.TensorSpec(shape, "bfloat16") for shape in ((1024, 8), (8, 1024, 128), (1024, 128)))
     assert "a contraction for" not in str(module.explain("moe_combine", gate, y, x))
+
+
+@pytest.mark.parametrize("formula", ["H - 2", "floor((H - 3) / 2) + 1"])
+def test_an_extent_that_let_names_is_the_same_written_out(formula: str) -> None:
+    text = """
+op: Threes
+revision: 1
+summary: Sums of three cells.
+dims: {{channels: {{symbol: C}}, rows: {{symbol: H, min: 3}}}}
+inputs: [{{name: x, dims: {{C: C, H: H}}}}, {{name: w, dims: {{C: C, K: 3}}}}]
+outputs: [{{name: y, dims: {{C: C, P: {extent}}}}}]
+dtypes: [{{x: f32, w: f32, y: f32, accumulate: f32}}]
+let: {{P: {formula}}}
+semantics:
+  ranges: {{c: C, p: P, k: 3}}
+  steps:
+    - y[c, p] += x[c, p + k] * w[c, k]
+"""
+    written, named = (of(text.format(formula=formula, extent=extent)) for extent in (formula, "P"))
+    assert [phase.contraction for phase in written.phases] == [phase.contraction for phase in named.phases]
+    assert written.program.arrays == named.program.arrays

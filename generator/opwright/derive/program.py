@@ -314,10 +314,7 @@ def list_dtype(op: Op, name: str) -> str:
 @memoised
 def program(op: Op) -> Program:
     """The program of an operation of steps, before or after `steps.py` has checked it."""
-    letters = {
-        letter: Axis(letter, extent.tree, kind_of_extent(op, extent.tree))
-        for letter, extent in op.semantics.ranges.items()
-    }
+    letters = {letter: _axis(op, letter, extent.tree) for letter, extent in op.semantics.ranges.items()}
     arrays = {tensor.name: _array(op, tensor) for tensor in op.tensors}
     for attribute in readable_lists(op):
         extent = Name(attribute.per or "")
@@ -350,4 +347,12 @@ def _names(assignment: Assignment) -> frozenset[str]:
 def _array(op: Op, tensor: Tensor) -> Array:
     role = "output" if tensor in op.outputs else "input"
     axes = ((axis, extent.tree) for axis, extent in tensor.dims.items())
-    return Array(tensor.name, role, tuple(Axis(axis, tree, kind_of_extent(op, tree)) for axis, tree in axes))
+    return Array(tensor.name, role, tuple(_axis(op, axis, tree) for axis, tree in axes))
+
+
+def _axis(op: Op, name: str, extent: Expr) -> Axis:
+    """An axis or a letter; a difference or a rounded quotient that has a name in `let` is known by that name."""
+    if not isinstance(extent, Name | Number) and not (isinstance(extent, Binary) and extent.op in ("*", "/")):
+        named = (Name(symbol) for symbol, let in op.lets.items() if let.value and let.value.tree == extent)
+        extent = next(named, extent)
+    return Axis(name, extent, kind_of_extent(op, extent))
