@@ -15,7 +15,7 @@ from support.spec_packages import quick_compiler
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
-from opwright_kernels.onnx import Backend, load  # noqa: E402
+from opwright_kernels.onnx import Backend, ModelError, load  # noqa: E402
 from opwright_kernels.onnx._nodes import table  # noqa: E402
 from support.onnx_models import KINDS, model_of, near, pool, pooled, real  # noqa: E402
 
@@ -121,6 +121,13 @@ def test_scales_of_channels_lie_along_the_axis_that_a_node_states_however_many_c
     assert back.run([x.astype(np.int8), scales])[0].tolist() == [[[1, 2, 4]]] * 3
     assert made.report.here
     assert back.report.here
+
+
+def test_scales_of_blocks_of_no_stated_size_are_not_read_as_those_of_channels() -> None:
+    inputs = [np.ones((2, 4), np.uint8), np.ones((2, 2), np.float32)]
+    model = load(model_of(onnx.helper.make_node("DequantizeLinear", ["x", "s"], ["y"], axis=1), inputs, 21))
+    with pytest.raises(ModelError, match="DequantizeLinear"):
+        model.run(inputs)
 
 
 @pytest.mark.parametrize("opset", [7, 8, 9, 10])

@@ -310,6 +310,8 @@ def _converted(name: str, kind: str, value: Any, back: tuple[int, ...] = ()) -> 
         return np.flip(value, back) if back else value
     try:
         if kind.endswith("[]"):
+            if np.ndim(value) > 1:
+                raise UnfitError(f"{name} takes a list of numbers")
             return [_KINDS[kind[:-2]](one) for one in np.ravel(value).tolist()]
         return _KINDS[kind](value.item() if isinstance(value, np.ndarray) else value)
     except ValueError:
