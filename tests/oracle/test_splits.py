@@ -141,6 +141,32 @@ def test_windows_whose_padding_is_one_number_are_cut_anywhere() -> None:
     assert kinds["halo+halo cells"]
 
 
+LEAST = """
+op: Least
+revision: 1
+summary: The least beside each cell of an offset that may be stretched.
+dims: {cells: {symbol: K, run: true}, rows: R}
+inputs:
+  - {name: src, dims: {R: R, K: K}}
+  - {name: offset, dims: {K: K}, broadcast: [K]}
+outputs: [{name: least, dims: {K: K}, broadcast_as: offset}]
+dtypes: [{src: f32, offset: f32, least: f32, accumulate: f32}]
+semantics:
+  ranges: {k: K, r: R}
+  steps: ["least[k] min= max(src[r, k], offset[k])"]
+"""
+
+
+def test_an_extreme_in_the_shape_of_a_stretched_input_is_joined_as_an_extreme() -> None:
+    (op,) = load_texts({"least.yaml": LEAST}).ops
+    random, kinds = rng("least"), Counter[str]()
+    for _ in range(20):
+        inputs = [random.integers(-9, 9, (3, 2, 4)).astype(np.float32)]
+        inputs.append(random.integers(-9, 9, (1, 4) if random.random() < 0.5 else (1, 1)).astype(np.float32))
+        check(op, inputs, {}, random, kinds)
+    assert kinds["cells min"]
+
+
 PLACED = """
 op: Placed
 revision: 1

@@ -117,7 +117,8 @@ class _Cells:
         joins = {}
         for tensor in self.op.outputs:
             if set(axes[tensor.name]) & set(stretching(self.op, tensor)):
-                state.stretched[tensor.name] = "sum"
+                written = {s.operator for s in self.form.statements if s.target.tensor == tensor.name} - {"set"}
+                state.stretched[tensor.name] = min(written, default="sum")
             if tensor.name in state.stretched.keys() & (read | state.joins.keys()):
                 raise Forbidden(f"{tensor.name} has the shape of an input that may be stretched")
             if axes[tensor.name] and tensor.name in state.joins:
