@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from .. import __version__
 from ..calls import package, wheel_file
 from ..console import console, say
 from ..errors import Failed, UsageError
+from ..language.source import suggestion
+from ..load import load_with_gradients, read_folder
 from ..project import PACKAGE, Project
 from . import export
 from . import options as shared
@@ -30,7 +33,7 @@ MISSING = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ops", nargs="*", metavar="OP", help="operations whose kernels to compile (default: all)")
+    parser.add_argument("ops", nargs="*", metavar="OP", help="operations that the wheel holds (default: all)")
     parser.add_argument("--name", default=PACKAGE, help=f"the package's name to import (default: {PACKAGE})")
     parser.add_argument("--version", default=__version__, help=f"the wheel's version (default: {__version__})")
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="the folder for the wheel (default: dist)")
@@ -44,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     export.check_name(options.name)
     with tempfile.TemporaryDirectory() as scratch:
         project, out = shared.project(options), console()
-        if options.spec is not None and options.output is None:
+        if options.ops:
+            project = narrowed(project, options.ops, Path(scratch) / "narrowed")
+        if options.ops or (options.spec is not None and options.output is None):
             project = generated(project, Path(scratch) / "generated" / options.name)
         wheel = made(project, options, Path(scratch), out)
         tagged = wheel if options.no_audit else audited(wheel, out)
@@ -68,13 +73,43 @@ def generated(project: Project, output: Path) -> Project:
     return replace(project, output=output)
 
 
+def narrowed(project: Project, names: Sequence[str], root: Path) -> Project:
+    """A project of some operations of another, given by either of their names, and of all that they are related to."""
+    library = load_with_gradients(project.spec, project.root)
+    known = {name: op for op in library.every for name in (op.op, op.function)}
+    for name in names:
+        if name not in known:
+            near, every = suggestion(name[:80], [*known]), ", ".join(op.op for op in library.ops)
+            raise UsageError(f"there is no operation {name[:80]!r}{near}; there are {every}")
+    kept: set[str] = set()
+    left = [known[name].op for name in names]
+    while left:
+        op = known[left.pop()]
+        if op.op not in kept:
+            kept.add(op.op)
+            left += [
+                other
+                for one in op.relations
+                for other in (one.equals, one.adjoint, one.gradient, one.gradient_of)
+                if other
+            ]
+            left += [
+                other.op for other in library.gradients if any(one.gradient_of == op.op for one in other.relations)
+            ]
+    dropped = {op.at.file for op in library.every if op.op not in kept}
+    for file, text in read_folder(project.spec, project.root).items():
+        if file not in dropped:
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).write_text(text)
+    return replace(project, root=root, spec=root / project.spec.relative_to(project.root))
+
+
 def made(project: Project, options: argparse.Namespace, scratch: Path, out: Console) -> Path:
     """The wheel with the tag of this machine, in the folder `scratch`."""
     named = wheel_file.Named(options.name, options.version)
     folder = export.export(project, scratch / "root", options.name)
     kernels = package.kernels(project)
-    functions = [package.function_of(kernels, op) for op in options.ops]
-    libraries = package.build(kernels, functions, out, into=folder / BUILT)
+    libraries = package.build(kernels, [], out, into=folder / BUILT)
     modes = {path.name.split(".")[-2] for path in libraries}
     return wheel_file.write(named, scratch / "root", modes == {"api"}, scratch)
 
