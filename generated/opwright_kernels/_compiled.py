@@ -15,32 +15,36 @@ from ._errors import BuildError
 from ._units import Unit
 
 _libraries: dict[tuple[str, ...], _load.Library] = {}
-_choices: dict[tuple[str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
+_choices: dict[tuple[str, str, str], tuple[_isa.Isa, tuple[tuple[str, str], ...]]] = {}
 
 
 class Compiled(Description):
     """An operation whose kernels can be compiled."""
 
-    def choice(self, label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
-        """The instruction set for a dtype row, and why not each of the others."""
-        key = (self.function, label)
+    def choice(self, label: str, part: str = "") -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        """The instruction set for a dtype row and library, and why not each of the others."""
+        key = (self.function, label, part)
         chosen = _choices.get(key)
         if chosen is None:
-            chosen = _choices[key] = self._chosen(self.isas(label), label)
+            chosen = _choices[key] = self._chosen(label, part)
         return chosen
 
-    def _chosen(self, isas: Sequence[_isa.Isa], label: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+    def _chosen(self, label: str, part: str) -> tuple[_isa.Isa, tuple[tuple[str, str], ...]]:
+        isas = self.isas(label, part)
         reasons = {isa.name: _isa.why_not(isa) for isa in isas}
         usable = _isa.usable(isas)
         for isa in usable:
-            reasons[isa.name] = _load.fit(self.unit(isa, label, self.parts(isa)[0]))
+            reasons[isa.name] = _load.fit(self.unit(isa, label, part if isa.fast else ""))
             if not reasons[isa.name]:
                 break
         else:  # nothing can be had: what loading the plainest says is what there is to say
             isa = usable[-1]
         better = {other.name: f"{isa.name} is better" for other in isas[: isas.index(isa)]}
         reasons = {name: better.get(name) or reason for name, reason in reasons.items()}
-        others = {other.name: reasons.get(other.name) or f"it has no kernels for {label}" for other in _isa.ISAS}
+        others = {
+            other.name: reasons.get(other.name) or f"it has no kernels for {' '.join(filter(None, (label, part)))}"
+            for other in _isa.ISAS
+        }
         del others[isa.name]
         return isa, tuple(others.items())
 
@@ -77,12 +81,13 @@ class Compiled(Description):
 
     def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
         """The libraries of all dtype rows, for the instruction sets in use or for all that a compiler `has`."""
-        chosen = [
-            (isa, label)
+        chosen = {
+            (isa, label, part if isa.fast else ""): None
             for label, _ in self.rows
-            for isa in ([self.choice(label)[0]] if has is None else filter(has, self.isas(label)))
-        ]
-        return [self.unit(isa, label, part) for isa, label in chosen for part in self.parts(isa)]
+            for part in self.parts
+            for isa in ([self.choice(label, part)[0]] if has is None else filter(has, self.isas(label, part)))
+        }
+        return [self.unit(*each) for each in chosen]
 
     def library(self, isa: _isa.Isa, label: str, part: str) -> _load.Library:
         """The compiled kernels, built at first use."""
@@ -91,11 +96,12 @@ class Compiled(Description):
             try:
                 _libraries[key] = _load.load(self.unit(isa, label, part))
             except BuildError:
-                _choices.pop((self.function, label), None)  # what keeps the compiler from running now may pass
+                for each in self.parts:  # what keeps the compiler from running now may pass
+                    _choices.pop((self.function, label, each), None)
                 raise
-            best = _isa.usable(self.isas(label))[0]
+            best = _isa.usable(self.isas(label, self.parts[0]))[0]
             if best.fast and not isa.fast:
-                why = dict(self.choice(label)[1])[best.name]
+                why = dict(self.choice(label, self.parts[0])[1])[best.name]
                 warnings.warn(
                     f"{self.function}: {label} falls back to portable kernels, which are many times slower than those"
                     f" for {best.name}: {why}",

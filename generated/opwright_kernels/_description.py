@@ -164,7 +164,7 @@ class Description:
         return tuple(
             VariantInfo(f"{s.name}_{isa.name}", self.name, s.dtype, s.layouts, s.group_class or None, isa.name)
             for s in self.stems.values()
-            for isa in self.isas(s.dtype)
+            for isa in self.isas(s.dtype, s.part)
         )
 
     @cached_property
@@ -178,16 +178,20 @@ class Description:
         words = tuple(resolution.words[name] for name in self.layouts)
         return self.stems[self.rows[resolution.row][0], words, resolution.group_class or ""]
 
-    def isas(self, label: str) -> tuple[_isa.Isa, ...]:
-        """The instruction sets that have kernels for a dtype row."""
-        return tuple(isa for isa in _isa.ISAS if not isa.fast or (label in self.fast and label in isa.dtypes))
+    def isas(self, label: str, part: str = "") -> tuple[_isa.Isa, ...]:
+        """The instruction sets that have kernels for a dtype row, and for a group class with an engine of its own."""
+        has = label in self.fast
+        return tuple(
+            isa for isa in _isa.ISAS if not isa.fast or (has and label in isa.dtypes and not (part and isa.matrices))
+        )
 
     def kernel_name(self, resolution: Resolution, isa: str) -> str:
         return f"{self.stem(resolution).name}_{isa}"
 
-    def parts(self, isa: _isa.Isa) -> tuple[str, ...]:
-        """The libraries of an instruction set and dtype row; a group class with an engine of its own has its own."""
-        return tuple(sorted({stem.part for stem in self.stems.values()})) if isa.fast else ("",)
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The libraries of fast kernels of a dtype row; a group class with an engine of its own has its own."""
+        return tuple(sorted({stem.part for stem in self.stems.values()}))
 
     def spec(self, rule: str, argument: str) -> str:
         """Where a rule is stated: file:line of the spec, or a section of the API."""

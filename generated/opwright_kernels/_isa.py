@@ -19,13 +19,15 @@ from ._words import quoted
 class Isa:
     """An instruction set: its name, the CPU flags it needs (in Linux's spelling), the compiler flags that enable it.
 
-    `dtypes` are the rows that it has fast kernels for; without any it has reference kernels, for all rows.
+    `dtypes` are the rows that it has fast kernels for; without any it has reference kernels, for all rows. One whose
+    registers hold `matrices` has none for groups of one channel, which gain nothing from them.
     """
 
     name: str
     needs: frozenset[str]
     flags: tuple[str, ...]
     dtypes: tuple[str, ...] = ()
+    matrices: bool = False
 
     @property
     def fast(self) -> bool:
@@ -92,6 +94,7 @@ ISAS: tuple[Isa, ...] = (
         ),
         ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
         ("bytes",),
+        matrices=True,
     ),
     Isa(
         "avx512_bf16",
@@ -114,6 +117,7 @@ ISAS: tuple[Isa, ...] = (
         ),
         ("-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
         ("bf16",),
+        matrices=True,
     ),
 )
 

@@ -64,7 +64,7 @@ def explain(
     except Refusal as refusal:
         raise operation.refused(refusal) from None
     label = operation.rows[resolution.row][0]
-    isa, others = operation.choice(label)
+    isa, others = operation.choice(label, operation.stem(resolution).part)
     name = operation.kernel_name(resolution, isa.name)
     variant = next(variant for variant in operation.variants if variant.name == name)
     spec = provenance()[operation.function]

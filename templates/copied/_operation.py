@@ -186,8 +186,9 @@ class Operation(Compiled):
 
     def plan(self, resolution: Resolution) -> Plan:
         label = self.rows[resolution.row][0]
-        isa, _ = self.choice(label)
-        part = self.stem(resolution).part if isa.fast else ""
+        part = self.stem(resolution).part
+        isa, _ = self.choice(label, part)
+        part = part if isa.fast else ""
         library = self.library(isa, label, part)
         plan = self.planned(resolution, isa, library)
         if not isa.fast:

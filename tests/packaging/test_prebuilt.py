@@ -12,11 +12,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import opwright_kernels as ok
 import pytest
 from opwright import cli
 from opwright.calls import wheel_file
-from opwright.commands.wheel import audited
+from opwright.commands.wheel import audited, narrowed
 from opwright.console import console
+from opwright.load import load_with_gradients
+from opwright.project import find
 from support.checkout import ROOT
 from support.generated import FULL
 from support.specs import all_texts
@@ -151,5 +154,22 @@ def test_the_backend_of_other_tools_makes_the_same_wheel(tmp_path: Path):
     (made,) = tmp_path.glob("opwright_kernels-*-cp310-abi3-*.whl")
     with zipfile.ZipFile(made) as archive:
         libraries = {name.split("/")[-1].split("-")[0] for name in archive.namelist() if name.endswith(".so")}
+        modules = {name.split("/")[-1] for name in archive.namelist()}
     assert {"opwright_team", "opwright_round_to_even_f32_portable"} <= libraries
+    assert "_round_to_even.py" in modules
+    assert "_relu.py" not in modules
     assert all("round_to_even" in name for name in libraries - {"opwright_team"})
+
+
+def test_a_wheel_of_some_operations_holds_them_and_what_they_relate_to(tmp_path: Path):
+    found = narrowed(find(ROOT / "spec" / "onednn_graph"), ["relu"], tmp_path)
+    assert {op.op for op in load_with_gradients(found.spec, found.root).every} == {"ReLU", "ReLUBackward"}
+    every = narrowed(find(ROOT / "spec" / "onednn_graph"), ["Convolution"], tmp_path / "convolutions")
+    assert len(load_with_gradients(every.spec, every.root).every) == 6
+
+
+def test_kernels_of_single_channels_are_not_compiled_for_registers_of_matrices():
+    names = {variant.name for variant in ok.variants()}
+    assert "convolution_bf16_nxc_xio_depthwise_avx512_bf16" in names
+    assert "convolution_bf16_nxc_xio_dense_amx_bf16" in names
+    assert not [name for name in names if "depthwise" in name and "amx" in name]

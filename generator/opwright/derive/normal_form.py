@@ -14,10 +14,11 @@ from ..language.model import NormalForm, Op, Tensor
 from ..language.schema import place
 from ..language.source import Mark, Problem, suggestion
 from ..language.types import spatial, symbol_kinds
+from ..memo import memoised
 from .exactness import divisible
 from .expansion import expansion
 from .missing_axes import MissingAxes
-from .poly import NotPolynomial, Poly
+from .poly import ONE, NotPolynomial, Poly
 
 # The letters of the relation, as `weights` names them.
 LETTERS = ("g", "small", "big", "k")
@@ -114,6 +115,16 @@ def channels_per_group(op: Op, channels: expr.Expr, form: NormalForm, group: str
         return each.substitute(known.defined)
     except NotPolynomial:
         return None
+
+
+@memoised
+def is_channelwise(op: Op, group: str) -> bool:
+    """Whether the groups of a class of calls have one channel on either side."""
+    form = op.normal_form
+    if form is None:
+        return False
+    sides = (list(op.tensor(name).dims.values())[1].tree for name in (form.big, form.small))
+    return all(channels_per_group(op, channels, form, group) == ONE for channels in sides)
 
 
 def _neutrals(op: Op, form: NormalForm) -> Iterator[Problem]:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from ..language.dtypes import DTYPES
 from ..language.model import GroupClass, Op
 from ..memo import memoised
-from .normal_form import channels_per_group
-from .poly import ONE
+from .normal_form import is_channelwise
 from .variants import Variant, expand, layout_choices, row_name, stem
 
 
@@ -160,19 +159,10 @@ def signatures(op: Op) -> tuple[Signature, ...]:
 # Files of kernels.
 
 
-@memoised
-def _is_channelwise(op: Op, group: str) -> bool:
-    form = op.normal_form
-    if form is None:
-        return False
-    sides = (list(op.tensor(name).dims.values())[1].tree for name in (form.big, form.small))
-    return all(channels_per_group(op, channels, form, group) == ONE for channels in sides)
-
-
 def library_part(op: Op, group: GroupClass | None) -> str:
     """The class in the name of its own library: groups with one channel on either side have an engine of their own."""
     name = group_name(group)
-    return name if name and _is_channelwise(op, name) else ""
+    return name if name and is_channelwise(op, name) else ""
 
 
 def entries_path(op: Op, dtype: str, group: GroupClass | None) -> str:

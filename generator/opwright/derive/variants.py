@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from ..language.model import GroupClass, Op
 from ..memo import memoised
 from .as_steps import as_steps
+from .normal_form import is_channelwise
 
 
 @dataclass(frozen=True)
 class Isa:
     """An instruction set: the CPU features it needs (in Linux's words), the flags of compilers, its dtype rows.
 
-    `exception` describes where its hardware departs from the numerics of all others.
+    `exception` describes where its hardware departs from the numerics of all others. One whose registers hold
+    `matrices` has no kernels for groups of one channel: they would be those of the instruction set before it.
     """
 
     name: str
@@ -29,13 +31,14 @@ class Isa:
     flags: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     exception: str = ""
+    matrices: bool = False
 
     @property
     def fast(self) -> bool:
         return bool(self.dtypes)
 
-    def serves(self, op: Op, row: dict[str, str]) -> bool:
-        """Whether it has kernels for a dtype row: fast ones are made from a normal form and add in f32.
+    def serves(self, op: Op, row: dict[str, str], group: str = "") -> bool:
+        """Whether it has kernels for a dtype row and group class: fast ones are made from a normal form and add in f32.
 
         Kernels of steps are compiled for every one whose numerics are those of the spec.
         """
@@ -43,6 +46,8 @@ class Isa:
             return True
         if op.stepped:
             return "f32" in self.dtypes
+        if self.matrices and group and is_channelwise(op, group):
+            return False
         return op.normal_form is not None and row["accumulate"] == "f32" and row_name(op, row) in self.dtypes
 
 
@@ -68,6 +73,7 @@ ISAS = (
         (*_V4, "avx512_vnni", "amx_tile", "amx_int8"),
         (*_V4_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
         ("bytes",),
+        matrices=True,
     ),
     Isa(
         "avx512_bf16",
@@ -82,6 +88,7 @@ ISAS = (
         (*_V4_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
         ("bf16",),
         exception=f"{_WITHOUT_DENORMALS}, and a process has to ask Linux for matrix registers (the package does)",
+        matrices=True,
     ),
 )
 PORTABLE = ISAS[0]
@@ -143,5 +150,5 @@ def expand(op: Op) -> tuple[Variant, ...]:
     return tuple(
         Variant(op, row, layouts, group_class, isa)
         for row, layouts, group_class, isa in itertools.product(op.dtypes, layout_choices(op), classes, ISAS)
-        if isa.serves(op, row)
+        if isa.serves(op, row, (group_class.name or "") if group_class else "")
     )

@@ -275,12 +275,12 @@ def _step_fields(wrapper: Any) -> tuple[FieldView, ...]:
     return tuple(FieldView(f.name, kind(f), f.of, f.axis, f.length, f.neutral) for f in wrapper.fields)
 
 
-def _guarded(op: Op, row: dict[str, str], name: Callable[[str], str]) -> tuple[str, ...]:
+def _guarded(op: Op, row: dict[str, str], name: Callable[[str], str], group: str = "") -> tuple[str, ...]:
     """A function for each instruction set that is compiled in."""
     found = []
     for isa in ISAS:
         guard = f"OPWRIGHT_ON_{isa.name.upper()}({name(isa.name)})"
-        found.append(guard if isa.serves(op, row) else "NULL")
+        found.append(guard if isa.serves(op, row, group) else "NULL")
     return tuple(found)
 
 
@@ -289,8 +289,8 @@ def _plain_stems(op: Op) -> tuple[StemView, ...]:
     views = []
     for stem in render.unit(op).stems:
         row = op.dtypes[rows[stem.dtype]]
-        kernels = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}")  # type: ignore[misc]
-        scratch = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}_scratch")  # type: ignore[misc]
+        kernels = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}", stem.group)  # type: ignore[misc]
+        scratch = _guarded(op, row, lambda isa, name=stem.name: f"{name}_{isa}_scratch", stem.group)  # type: ignore[misc]
         views.append(StemView(rows[stem.dtype], stem.words, stem.group, kernels, ("NULL", *scratch[1:])))
     return tuple(views)
 

@@ -15,7 +15,17 @@ from ..derive.access import Access, access
 from ..derive.expansion import expansion
 from ..derive.normal_form import LETTERS
 from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
-from ..derive.signature import SIZES, Prototype, entries_path, fixed, library_part, prototype, scratch, sizes_type
+from ..derive.signature import (
+    SIZES,
+    Prototype,
+    entries_path,
+    fixed,
+    group_name,
+    library_part,
+    prototype,
+    scratch,
+    sizes_type,
+)
 from ..derive.sizes import size_fields
 from ..derive.variants import ISAS, Isa, layout_choices, row_name, stem
 from ..language import expr
@@ -107,15 +117,14 @@ class Entries:
         return any(form.shifted for form in self.forms)
 
 
-def fast_isas(op: Op, row: dict[str, str]) -> tuple[Isa, ...]:
-    """The instruction sets that have fast kernels for a dtype row."""
-    return tuple(isa for isa in ISAS if isa.fast and isa.serves(op, row))
+def fast_isas(op: Op, row: dict[str, str], group: str = "") -> tuple[Isa, ...]:
+    """The instruction sets that have fast kernels for a dtype row and group class."""
+    return tuple(isa for isa in ISAS if isa.fast and isa.serves(op, row, group))
 
 
 def entry_files(op: Op, row: dict[str, str]) -> tuple[EntryFile, ...]:
     """The files of a dtype row's fast kernels, if it has any."""
-    isas = fast_isas(op, row)
-    if op.normal_form is None or not isas:
+    if op.normal_form is None or not fast_isas(op, row):
         return ()
     dtype = row_name(op, row)
     files: dict[str, list[GroupClass | None]] = {}
@@ -125,7 +134,7 @@ def entry_files(op: Op, row: dict[str, str]) -> tuple[EntryFile, ...]:
         EntryFile(
             path=path,
             dtype=dtype,
-            isas=isas,
+            isas=fast_isas(op, row, group_name(groups[0])),
             prototype=prototype(op, row, fast=True),
             scratch=scratch(op),
             fixed=fixed(op),
