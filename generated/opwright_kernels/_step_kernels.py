@@ -272,7 +272,7 @@ class StepKernels(Operation):
         """The types of arrays between steps, of a row, that are not the one that it adds up in."""
         return self.narrow[row] if self.narrow else {}
 
-    def isas(self, label: str) -> tuple[_isa.Isa, ...]:
+    def isas(self, label: str, part: str = "") -> tuple[_isa.Isa, ...]:
         """The instruction sets that kernels are compiled for: those whose numerics are those of the spec."""
         return tuple(isa for isa in _isa.ISAS if not isa.fast or "f32" in isa.dtypes)
 

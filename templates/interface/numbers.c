@@ -275,13 +275,23 @@ opw_int opw_integer(opw_context *x, const char *name, int64_t value, int64_t min
     return nearest;
 }
 
-// A list with invalid entries counts as not given.
-void opw_entries(opw_context *x, const char *name, bool given)
+static void require_entries(opw_context *x, const char *name, bool given, const char *wanted)
 {
     if (!given && opw_refuse(x, name, "-kind", name)) {
         opw_put(&x->got, "None");
-        opw_put(&x->expected, "a list of integers");
+        opw_put(&x->expected, wanted);
     }
+}
+
+// A list with invalid entries counts as not given.
+void opw_entries(opw_context *x, const char *name, bool given)
+{
+    require_entries(x, name, given, "a list of integers");
+}
+
+void opw_real_entries(opw_context *x, const char *name, bool given)
+{
+    require_entries(x, name, given, "a list of numbers");
 }
 
 static bool readable(opwright_list value) { return value.count >= 0 && (value.entries != NULL || value.count == 0); }

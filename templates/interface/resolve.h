@@ -238,6 +238,8 @@ double opw_real(opw_context *x, const char *name, double value, int64_t minimum,
 opw_doubles opw_spatial_reals(opw_context *x, const char *name, opwright_reals value, opw_int length,
                                         int64_t minimum, int64_t maximum, const double *neutral);
 void opw_entries(opw_context *x, const char *name, bool given);
+
+void opw_real_entries(opw_context *x, const char *name, bool given);
 void opw_per_ints(opw_context *x, const char *name, opwright_list entries, opw_int extent);
 void opw_per_reals(opw_context *x, const char *name, opwright_reals entries, opw_int extent);
 // A list of extents of blocks: `extent` on one axis of a tensor, 1 on all others.

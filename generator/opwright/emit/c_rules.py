@@ -92,17 +92,17 @@ class Rules(Expressions):
 
     def make_reals(self, name: str, node: ast.Call) -> Value | None:
         if len(node.args) == 2:
-            self.entries(node)
+            self.entries(node, "opw_real_entries")
             return None
         default = next((k.value for k in node.keywords if k.arg == "default"), None)
         neutral: Expr = NULL if default is None else call("OPWRIGHT_REAL_OF", self.node(default))
         arguments = [*map(self.node, node.args), *self.options(node, "minimum", "maximum"), neutral]
         return Value(call("opw_spatial_reals", CONTEXT, *arguments), "reals")
 
-    def entries(self, node: ast.Call) -> None:
+    def entries(self, node: ast.Call, rule: str = "opw_entries") -> None:
         value = self.value(node.args[1])
         readable = Binary("||", call("OPWRIGHT_HAS", value.node), call("OPWRIGHT_EMPTY", value.node))
-        self.body.append(Do(call("opw_entries", CONTEXT, self.node(node.args[0]), readable)))
+        self.body.append(Do(call(rule, CONTEXT, self.node(node.args[0]), readable)))
 
     def make_spatial_rank(self, name: str, node: ast.Call) -> Value:
         return Value(call("opw_spatial_rank", CONTEXT, *map(self.node, node.args)), "int")

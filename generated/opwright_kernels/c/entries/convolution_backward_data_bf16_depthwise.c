@@ -2,13 +2,12 @@
 // Regenerate with: opwright generate
 // Meaning of the spec: 2054ee7ec08fd88f
 //
-// ConvolutionBackwardData, bf16: the fast kernels, one text for neon, avx2, avx512, avx512_bf16 and amx_bf16.
+// ConvolutionBackwardData, bf16: the fast kernels, one text for neon, avx2, avx512 and avx512_bf16.
 //
 // The head of c/convolution_backward_data_bf16.c says what is computed; sums use f32, in an order of the
 // engine's own, and rounded once. Here a call becomes a problem in normal form, solved for the big tensor:
 // engine/problem.h says what its members mean, engine/solves.h what solves it.
 // On avx512_bf16 denormal inputs and sums are treated as zero.
-// On amx_bf16 denormal inputs and sums are treated as zero, and a process has to ask Linux for matrix registers (the package does).
 //
 // Layouts are strides, in elements. KERNEL defines a kernel for one group class and one combination of layouts,
 // and the function that returns its bytes of scratch memory for a number of workers.
