@@ -11,10 +11,13 @@ import math
 from collections.abc import Iterator
 
 from ...language import expr
-from ...language.expr import Binary, Expr, Name, Unary
+from ...language.expr import Binary, Expr, Name, Number, Unary
 from ..exactness import conjuncts
-from ..poly import Affine, NotPolynomial, Poly, affine, polynomial
+from ..inside import never_negative
+from ..poly import NotPolynomial, affine
 from ..program import Part, Program
+from ..slopes import minus
+from .terms import renamed
 
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
@@ -53,15 +56,15 @@ def _negated(tree: Expr) -> Expr:
 
 def _apart(found: Program, ours: Expr, theirs: Expr) -> bool:
     """Whether two indices, each with letters of its own, are never equal."""
+    return _unlike(found, ours, theirs) or _below(found, ours, theirs) or _below(found, theirs, ours)
+
+
+def _unlike(found: Program, ours: Expr, theirs: Expr) -> bool:
+    """Whether two indices have different remainders by one number, or are two numbers."""
     try:
         one, other = affine(ours, found.letters), affine(theirs, found.letters)
-        return _unlike(one, other) or _below(found, one, other) or _below(found, other, one)
     except NotPolynomial:
         return False
-
-
-def _unlike(one: Affine, other: Affine) -> bool:
-    """Whether two indices have different remainders by one number, or are two numbers."""
     steps = [coefficient.constant for index in (one, other) for _, coefficient in index.coefficients]
     between = (one.offset - other.offset).constant
     if between is None or any(step is None for step in steps):
@@ -70,30 +73,9 @@ def _unlike(one: Affine, other: Affine) -> bool:
     return between % divisor != 0 if divisor else between != 0
 
 
-def _below(found: Program, one: Affine, other: Affine) -> bool:
+def _below(found: Program, ours: Expr, theirs: Expr) -> bool:
     """Whether all values of an index are below all those of another."""
-    sizes = {extent.id for extent in _extents(found) if isinstance(extent, Name)}
-    ends = _end(found, one, sizes, 1), _end(found, other, sizes, -1)
-    return None not in ends and _never_negative(ends[1] - ends[0] - Poly.number(1), sizes)  # type: ignore[operator]
-
-
-def _end(found: Program, index: Affine, sizes: set[str], sign: int) -> Poly | None:
-    """The last value of an index (sign 1) or the first (-1); None if a coefficient has no known sign."""
-    end = index.offset
-    for letter, coefficient in index.coefficients:
-        upward = _never_negative(coefficient, sizes)
-        if not upward and not _never_negative(-coefficient, sizes):
-            return None
-        if upward == (sign > 0):
-            end += coefficient * (polynomial(found.letters[letter].extent) - Poly.number(1))
-    return end
-
-
-def _extents(found: Program) -> Iterator[Expr]:
-    yield from (letter.extent for letter in found.letters.values())
-    yield from (axis.extent for array in found.arrays.values() for axis in array.axes)
-
-
-def _never_negative(value: Poly, sizes: set[str]) -> bool:
-    """Whether a polynomial has no negative terms; sizes have no negative values."""
-    return all(factor > 0 and {name for name, _ in monomial} <= sizes for monomial, factor in value.terms)
+    others: dict[str, Expr] = {name: Name(f"other {name}") for name in found.letters}
+    extents = {letter.name: letter.extent for letter in found.letters.values()}
+    extents |= {f"other {name}": extent for name, extent in extents.items()}
+    return never_negative(minus(minus(renamed(theirs, others), ours), Number(1)), found.sizes, extents)
