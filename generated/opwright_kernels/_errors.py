@@ -16,6 +16,12 @@ class BuildError(RuntimeError):
     """The kernels can be neither found nor compiled; the message says why and what to do."""
 
 
+def missing(integration: str, error: ModuleNotFoundError, needs: str) -> ModuleNotFoundError:
+    """The error of an integration whose library is not installed, with the requirement that brings it."""
+    message = f"{integration} needs {error.name}, which is not installed: pip install '{needs}'"
+    return ModuleNotFoundError(message, name=error.name, path=error.path)
+
+
 class SpecError(ValueError):
     """A call that the specification refuses; nothing was computed and nothing was written.
 

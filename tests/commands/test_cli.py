@@ -69,6 +69,15 @@ def test_list_of_one_operation_names_its_kernels(opwright: Command) -> None:
     assert len(entry["variants"]) == len(set(entry["variants"])) >= 36
 
 
+def test_list_names_every_output_and_says_where_nothing_is_generated(opwright: Command, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "data" / "steps" / "arg_max.yaml").read_text(encoding="utf-8")
+    (tmp_path / "arg_max.yaml").write_text(text, encoding="utf-8")
+    out = opwright("list", "ArgMax", "--spec", tmp_path, "--output", tmp_path / "absent")[1]
+    assert re.search(r"^ArgMax .* \d+ +- +-$", out, re.MULTILINE)
+    assert "\narg_max(src) -> dst, peaks\n" in out
+    assert f"\nnothing is generated in {tmp_path / 'absent'}; name another package with --output" in out
+
+
 @pytest.mark.parametrize("command", ["list", "build", "explain"])
 def test_an_unknown_operation_is_refused_with_a_suggestion(opwright: Command, command: str) -> None:
     code, out, errors = opwright(command, "Convolutoin")
@@ -212,6 +221,7 @@ def test_commands_see_the_package_and_the_specs_that_they_are_given(opwright: Co
     (specs / product.name).write_text(product.read_text(encoding="utf-8"), encoding="utf-8")
     own = ("--spec", specs, "--output", package)
     assert opwright("generate", *own)[0] == 0
+    assert "generated in" not in opwright("list", *own)[1]
     assert [entry["op"] for entry in json.loads(opwright("list", *own, "--json")[1])] == ["MatrixProduct"]
     found = json.loads(opwright("explain", "matrix_product(a f32[2,3], b f32[3,4])", *own, "--json")[1])
     assert found["shape"] == [2, 4]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import opwright_kernels as ok
 import pytest
+from support import checkout
 
 
 def _modules_after(statement: str) -> set[str]:
@@ -43,3 +45,15 @@ def test_every_operation_is_an_attribute_listed_and_imported_by_name() -> None:
 def test_what_the_package_lacks_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'opwright_kernels' has no attribute 'convolutoin'"):
         ok.convolutoin  # noqa: B018
+
+
+@pytest.mark.parametrize("library", ["dask", "onnx", "torch"])
+def test_an_integration_without_its_library_says_what_to_install(library: str) -> None:
+    code = f"import sys; sys.modules[{library!r}] = None; import opwright_kernels.{library}"
+    folder = Path(ok.__file__).parents[1]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
+    said = re.search(
+        rf"opwright_kernels.{library} needs {library}.*, which is not installed: pip install '(.*)'$", run.stderr
+    )
+    assert said, run.stderr
+    assert f'"{said[1]}"' in (checkout.ROOT / "pyproject.toml").read_text(encoding="utf-8")

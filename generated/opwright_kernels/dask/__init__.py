@@ -14,7 +14,12 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ._calls import called
+from .._errors import missing
+
+try:
+    from ._calls import called
+except ModuleNotFoundError as error:
+    raise missing(__name__, error, "dask[array]>=2026.8") from None
 
 _PACKAGE: Any = importlib.import_module(__name__.rpartition(".")[0])
 

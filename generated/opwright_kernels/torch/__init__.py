@@ -12,9 +12,14 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .. import _team
+from .._errors import missing
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise missing(__name__, error, "torch>=2.13") from None
+
 from ._call import autocast, below, elsewhere, faked, on_cpu, shortened
 from ._enabled import Models, Report
 from ._glue import GLUE

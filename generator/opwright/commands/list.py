@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ..console import console, say, table
 from ..derive.variants import expand, row_name
-from ..errors import UsageError
+from ..errors import UsageError, count
 from ..language.library import Library
 from ..language.model import Op
 from ..language.source import suggestion
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json(found))
     else:
-        show(found, console(), variants=options.op is not None)
+        show(found, console(), project, variants=options.op is not None)
     return 0
 
 
@@ -47,7 +47,7 @@ class Listed:
     function: str
     revision: int
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     dtypes: tuple[str, ...]
     lines: int
     bytes: int
@@ -75,7 +75,7 @@ def _listed(op: Op, project: Project) -> Listed:
         function=op.function,
         revision=op.revision,
         inputs=tuple(tensor.name + ("?" if tensor.optional else "") for tensor in op.inputs),
-        output=op.output.name,
+        outputs=tuple(tensor.name for tensor in op.outputs),
         dtypes=dtypes,
         lines=sum(text.count(b"\n") for text in texts),
         bytes=sum(map(len, texts)),
@@ -87,18 +87,29 @@ def as_json(found: list[Listed]) -> str:
     return json.dumps([asdict(entry) for entry in found], indent=2)
 
 
-def show(found: list[Listed], out: Console, variants: bool) -> None:
+def show(found: list[Listed], out: Console, project: Project, variants: bool) -> None:
     columns = ("operation", "dtypes", "kernels", "lines of C", "KiB")
-    rows = [(e.op, _dtypes(e, every=variants), len(e.variants), e.lines, round(e.bytes / 1024)) for e in found]
+    rows = [(e.op, _dtypes(e, every=variants), len(e.variants), *_size(e)) for e in found]
     table(out, "operations", columns, rows)
     if variants:
         for entry in found:
-            say(out, f"{entry.function}({', '.join(entry.inputs)}) -> {entry.output}")
+            say(out, f"{entry.function}({', '.join(entry.inputs)}) -> {', '.join(entry.outputs)}")
             table(out, "", ("",), [(name,) for name in entry.variants])
     total = sum(len(entry.variants) for entry in found)
     size = sum(entry.bytes for entry in found) / 1024
-    counted = f"{len(found)} operation{'s' if len(found) != 1 else ''}"
-    say(out, f"{counted}, {total} kernels, {sum(e.lines for e in found)} lines of C, {size:.0f} KiB")
+    lines = sum(entry.lines for entry in found)
+    say(out, f"{count(len(found), 'operation')}, {total} kernels, {lines} lines of C, {size:.0f} KiB")
+    if absent := sum(not entry.bytes for entry in found):
+        which = "nothing" if absent == len(found) else f"nothing of {count(absent, 'operation')}"
+        say(
+            out,
+            f"{which} is generated in {project.output}; name another package with --output, or run opwright generate",
+        )
+
+
+def _size(entry: Listed) -> tuple[object, object]:
+    """The lines and KiB of an operation's C, if it is generated."""
+    return (entry.lines, round(entry.bytes / 1024)) if entry.bytes else ("-", "-")
 
 
 def _dtypes(entry: Listed, every: bool) -> str:

@@ -58,6 +58,7 @@ def dtypes(op: Op) -> Iterator[Problem]:
         made = [one for one in made if whole or one.target.tensor in integers]
         reason = f"the row of {at} accumulates in s64" if whole else "a step with functions of bits makes integers"
         yield from _whole(op, made, reason)
+        yield from _real_inputs(op, row, at) if whole else ()
     inputs: dict[tuple[str, ...], Mark] = {}
     named = {attribute.dtype_of for attribute in op.attributes}
     for row in op.dtypes:
@@ -114,13 +115,36 @@ def _whole(op: Op, assignments: Sequence[Assignment], reason: str) -> Iterator[P
     kinds = kinds_in_steps(op)
     for assignment in assignments:
         for node in _outside_integers(assignment.value, kinds):
-            wrong = isinstance(node, Call) and (node.function in INEXACT or node.function in ("floor", "ceil"))
-            wrong = wrong or (isinstance(node, Binary) and node.op == "/")
+            quotient = _is_quotient(node)
+            wrong = quotient or (isinstance(node, Call) and (node.function in INEXACT or _rounds_more(node)))
             wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
             wrong = wrong or (isinstance(node, Name) and node.id in real)
             if wrong or (isinstance(node, Read) and node.tensor in real_lists):
-                message = f"this is a real number, but {reason}; f64 holds integers up to 2**53"
+                hint = "; shift_right(a, n) divides an integer by 2**n, rounded down" if quotient else ""
+                message = f"this is a real number, but {reason}{hint}; f64 holds integers up to 2**53"
                 yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
+
+
+def _is_quotient(node: Expr) -> bool:
+    return isinstance(node, Binary) and node.op == "/"
+
+
+def _rounds_more(node: Call) -> bool:
+    """Whether a call rounds what is no quotient, which is a problem of its own."""
+    return node.function in ("floor", "ceil") and not _is_quotient(node.arguments[0])
+
+
+def _real_inputs(op: Op, row: Mapping[str, str], at: Mark) -> Iterator[Problem]:
+    """Inputs of real numbers whose cells a row that accumulates in s64 reads."""
+    real = {t.name for t in op.inputs if row[t.name] in DTYPES and not DTYPES[row[t.name]].integer}
+    for made in (made for step in op.semantics.steps for made in step.assignments):
+        for read in expr.reads(made.value):
+            if read.tensor in real:
+                real.remove(read.tensor)
+                message = f"'{read.tensor}' is {row[read.tensor]}, but the row of {at} accumulates in s64"
+                hint = f"'{read.tensor}' a type of integers, or the row `accumulate: f32` or f64"
+                problem = f"{message}, where real numbers are not available; give {hint}"
+                yield Problem(made.value_at.moved(read.column), "dtype-accumulate", problem)
 
 
 def _outside_integers(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:

@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-import onnx
-from onnx.backend.base import Backend as _Backend
-from onnx.backend.base import BackendRep, namedtupledict
+from .._errors import missing
+
+try:
+    import onnx
+    from onnx.backend.base import Backend as _Backend
+    from onnx.backend.base import BackendRep, namedtupledict
+except ModuleNotFoundError as error:
+    raise missing(__name__, error, "onnx>=1.19") from None
 
 from ._models import Model, ModelError, Ran, Report, read
 
