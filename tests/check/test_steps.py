@@ -99,6 +99,7 @@ REFUSED = (
     ("nearest", "dst[n, o] = src", "dst[n, o] = floor(n / o) * src", "semantics-value", "floor((m + 0.0) / n)"),
     ("add", "src_0[x] + src_1[x]", "floor(src_0[x]) + src_1[x]", "dtype-accumulate", "f64 holds integers"),
     ("add", "src_0[x] + src_1[x]", "floor(src_0[x] / 2) + src_1[x]", "dtype-accumulate", "shift_right(a, n) divides an integer"),
+    ("add", "src_0[x] + src_1[x]", "number(x) / 2 + src_1[x]", "dtype-accumulate", "write floor(a / b)"),
     ("add", "src_0: u8, src_1: s8, dst: s32", "src_0: u8, src_1: f32, dst: s32", "dtype-accumulate", "give 'src_1' a type of integers"),
     ("add", "src_0[x] + src_1[x]", "src_0[x] % src_1[x]", "expression", "a - b * floor(a / b) is the remainder"),
     ("soft_max", ", locates: classes", "", "run-ambiguous", "how many axes"),

@@ -78,6 +78,17 @@ def test_list_names_every_output_and_says_where_nothing_is_generated(opwright: C
     assert f"\nnothing is generated in {tmp_path / 'absent'}; name another package with --output" in out
 
 
+def test_an_operation_without_a_split_says_so(opwright: Command, tmp_path: Path) -> None:
+    text = (
+        "op: Blocks\nrevision: 1\nsummary: Blocks of eight.\ndims: {blocks: H}\ninputs: [{name: src, dims: {R: H * 8}}]\n"
+        "outputs: [{name: dst, dims: {R: H * 8}}]\ndtypes: [{src: f32, dst: f32, accumulate: f32}]\nsemantics:\n"
+        "  ranges: {h: H, u: 8, i: 8}\n  steps: ['dst[h * 8 + u] += src[h * 8 + i]']\n"
+    )
+    (tmp_path / "blocks.yaml").write_text(text, encoding="utf-8")
+    code, out, _ = opwright("explain", "Blocks", "--sharding", "--spec", tmp_path)
+    assert (code, out[:28]) == (0, "Blocks may not be split: no ")
+
+
 @pytest.mark.parametrize("command", ["list", "build", "explain"])
 def test_an_unknown_operation_is_refused_with_a_suggestion(opwright: Command, command: str) -> None:
     code, out, errors = opwright(command, "Convolutoin")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ..derive.variants import ISAS, row_name
-from ..language.dtypes import ACCUMULATORS, OF_KERNELS
+from ..language.dtypes import ACCUMULATORS, DTYPES, OF_KERNELS
 from ..language.library import Page
 from ..language.model import Attribute, Constraint, Let, Op, Tensor
 from ..language.schema import place
@@ -289,9 +289,10 @@ def dtypes(op: Op) -> Iterator[Problem]:
         for name, dtype in row.items():
             yield from unknown(name, legal, place(name, at), "dtype-key", "tensor")
             if name in legal and dtype not in legal[name]:
-                yield Problem(
-                    place(dtype, at), "dtype-value", f"'{name}' may be {' or '.join(legal[name])}, not {dtype}"
-                )
+                others = {OF_KERNELS: tuple(DTYPES), ACCUMULATORS: ("s64",)}.get(legal[name], ())
+                hint = "; semantics with `steps` instead of `reduce` take it" if dtype in others else ""
+                message = f"'{name}' may be {' or '.join(legal[name])}, not {dtype}{hint}"
+                yield Problem(place(dtype, at), "dtype-value", message)
         missing = legal.keys() - row.keys()
         if missing:
             yield Problem(at, "dtype-missing", f"this row does not name {', '.join(sorted(missing))}")

@@ -94,6 +94,8 @@ def sharding(project: Project, name: str, json_form: bool, out: Console) -> int:
         return 0
     for letter, sentence in lines(op):
         say(out, f"{letter}: {sentence}")
+    if not lines(op):
+        say(out, f"{op.op} may not be split: no letter runs over a size that is the extent of an axis")
     return 0
 
 

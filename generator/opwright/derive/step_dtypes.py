@@ -120,9 +120,16 @@ def _whole(op: Op, assignments: Sequence[Assignment], reason: str) -> Iterator[P
             wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
             wrong = wrong or (isinstance(node, Name) and node.id in real)
             if wrong or (isinstance(node, Read) and node.tensor in real_lists):
-                hint = "; shift_right(a, n) divides an integer by 2**n, rounded down" if quotient else ""
+                hint = _instead(node, kinds) if quotient else ""
                 message = f"this is a real number, but {reason}{hint}; f64 holds integers up to 2**53"
                 yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
+
+
+def _instead(quotient: Expr, kinds: Mapping[str, Kind]) -> str:
+    """How integers are divided."""
+    if all(is_whole(side, kinds) for side in expr.children(quotient)):
+        return "; write floor(a / b) or ceil(a / b), which are integers of these"
+    return "; shift_right(a, n) divides an integer by 2**n, rounded down"
 
 
 def _is_quotient(node: Expr) -> bool:
