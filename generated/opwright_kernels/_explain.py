@@ -24,6 +24,7 @@ class Explanation:
     op: str
     shape: tuple[int, ...]
     dtype: str
+    dtypes: tuple[str, ...]
     values: Mapping[str, object]
     arrangements: Mapping[str, str]
     variant: VariantInfo
@@ -37,8 +38,14 @@ class Explanation:
     schedules: tuple[tuple[str, str], ...]
     steps: tuple[tuple[str, str, str], ...]
 
+    @property
+    def result(self) -> str:
+        """The data type and shape of every output."""
+        shapes: Any = self.shape if len(self.dtypes) > 1 else (self.shape,)
+        return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in zip(self.dtypes, shapes))
+
     def __str__(self) -> str:
-        lines = [f"{self.op} -> {self.dtype}{list(self.shape)}", f"kernel: {self.variant.name}"]
+        lines = [f"{self.op} -> {self.result}", f"kernel: {self.variant.name}"]
         lines += [f"  because {reason}" for reason in self.why]
         lines += [f"  not {name}: {reason}" for name, reason in self.rejected]
         lines.append(f"threads: {self.threads}, scratch memory: {self.scratch_bytes} bytes")
@@ -89,6 +96,7 @@ def explain(
         op=operation.name,
         shape=resolution.shape,
         dtype=row[operation.output],
+        dtypes=tuple(row[name] for name in operation.written_by(resolution)),
         values={name: resolution.values[symbol] for symbol, name in names.items() if symbol in resolution.values},
         arrangements=arrangements,
         variant=variant,
@@ -111,7 +119,7 @@ def _reasons(
     others: Sequence[tuple[str, str]],
     arrangements: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    why = [f"the inputs are {operation.rows[resolution.row][0]}"]
+    why = [f"the data types are {operation.rows[resolution.row][0]}"]
     why += [f"{name} is {resolution.words[name]}" for name in operation.layouts]
     why += [f"{tensor} is arranged as {arrangement}" for tensor, arrangement in arrangements.items()]
     rejected = []

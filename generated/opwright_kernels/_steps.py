@@ -212,6 +212,9 @@ class StepOperation(StepKernels):
         plan: StepPlan = found
         return plan
 
+    def written_by(self, resolution: Steps) -> tuple[str, ...]:
+        return tuple(name for name in self.outputs if name not in resolution.absent)
+
     def written(self, resolution: Steps, outputs: Sequence[Array | None]) -> dict[str, Array]:
         """The arrays that a call writes, described where there is none for one."""
         row = self.rows[resolution.row][1]
@@ -247,7 +250,7 @@ class StepOperation(StepKernels):
         """The arrays to write into, one per output; a tuple names those that the call has."""
         if out is None:
             return targets
-        names = [name for name in self.outputs if name not in resolution.absent]
+        names = self.written_by(resolution)
         if len(targets) != len(names):
             raise Refusal("out-shape", "out", f"{len(targets)} arrays", f"{len(names)}: {', '.join(names)}")
         by_name = dict(zip(names, targets))

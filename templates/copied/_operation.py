@@ -117,6 +117,10 @@ class Operation(Compiled):
             pass
         return self.called(inputs, attributes, out, threads, specialize)
 
+    def written_by(self, resolution: Any) -> tuple[str, ...]:
+        """The outputs that a call has."""
+        return (self.output,)
+
     def called(
         self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
     ) -> Any:

@@ -41,6 +41,14 @@ def test_explain_tells_pads_shapes_kernel_and_the_line_of_the_spec_behind_each()
     assert all(place in str(explanation) for _, _, place in explanation.steps)
 
 
+def test_explain_tells_the_data_type_and_shape_of_every_output_of_a_call() -> None:
+    src, gamma = ok.TensorSpec((4, 6), "bfloat16"), ok.TensorSpec((6,), "float32")
+    first = str(ok.explain("layer_norm", src, gamma, gamma)).splitlines()[0]
+    assert first == "LayerNorm -> bfloat16[4, 6], float32[4], float32[4]"
+    alone = ok.explain("layer_norm", src, gamma, gamma, keep_stats=False)
+    assert (alone.result, alone.dtypes) == ("bfloat16[4, 6]", ("bfloat16",))
+
+
 def test_explain_tells_why_and_what_was_rejected() -> None:
     explanation = ok.explain("conv_transpose", SRC, WEIGHTS[:, :, :1], groups=2, **LISTS)
     assert explanation.variant.group_class == "grouped"

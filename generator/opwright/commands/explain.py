@@ -168,7 +168,7 @@ def show(found: Any, ties: Mapping[str, str], out: Console) -> None:
                 say(out, f"{title}: {text}")
         return
     variant = found.variant
-    head = [("result", f"{found.dtype}{list(found.shape)}"), ("kernel", variant.name)]
+    head = [("result", found.result), ("kernel", variant.name)]
     head += [("because", reason) for reason in found.why]
     head += [("threads", str(found.threads)), ("scratch memory", f"{found.scratch_bytes} bytes")]
     head += [("sizes", found.specialization)]
