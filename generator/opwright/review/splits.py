@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..derive.splitting.split import WHOLE, Split
+from ..derive.splitting.split import WHOLE, Split, Window
 from ..derive.splitting.table import table
 from ..emit.split_prose import sentence
 from ..language.model import Op
+from ..language.types import symbol_of
 from .edit import Edit
 
 
@@ -42,16 +43,40 @@ def _edits(old: Op, new: Op, role: str, was: Mapping[str, Split], now: Mapping[s
         if other is None and (whole := next(iter(now.values()), None)):
             sentences = (sentences[0], sentence(new, whole))
         change = "added" if one is None else "removed" if other is None else "changed"
-        if one is None or other is None or _meaning(one, new) != _meaning(other, old):
+        if one is None or other is None or _meaning(one, old, new) != _meaning(other, new, old):
             places = (old.semantics.at, new.semantics.at)
             path = f"splits.{role}" + (f" where {when}" if when else "")
             yield Edit(f"split-way-{change}", new.op, path, *sentences, *places, lambda made: made)
 
 
-def _meaning(split: Split, other: Op) -> tuple[object, ...]:
-    """What callers notice, as far as the other side has the same tensors."""
+def _meaning(split: Split, own: Op, other: Op) -> tuple[object, ...]:
+    """What callers notice, as far as the other side has the same tensors and attributes."""
     names = {tensor.name for tensor in other.tensors}
     joins = {name: join for name, join in split.joins.items() if name in names}
     stretched = {name: join for name, join in split.stretched.items() if name in names}
-    cut = names & split.axes.keys()
-    return split.kind, split.reach, joins, stretched, len(split.rows), cut, sorted(split.attributes.values())
+    cut = {name: sorted(axes.values()) for name, axes in split.axes.items() if name in names}
+    once = names & {*split.once}
+    beside = (bool(split.beside), split.alone, split.reach)
+    own_rules = _window(split.window, own, other) if split.window else ()
+    return (
+        split.kind,
+        beside,
+        joins,
+        stretched,
+        len(split.rows),
+        cut,
+        once,
+        sorted(split.attributes.values()),
+        own_rules,
+    )
+
+
+def _window(window: Window, own: Op, other: Op) -> tuple[object, ...]:
+    """How windows lie and what a part of them states: attributes by name, or by '' if one side lacks them."""
+    shared = {a.name for a in own.attributes} & {a.name for a in other.attributes}
+    named = {symbol_of(a): a.name if a.name in shared else "" for a in own.attributes}
+    named |= {symbol: symbol if symbol in other.lets else "" for symbol in own.lets}
+    lie = [named.get(symbol, symbol) for symbol in (window.stride, window.dilation, window.pad)]
+    states = [name if name in shared else bool(name) for name in (window.begin, window.end, window.extra, *window.zero)]
+    words = {name: word for name, word in window.words.items() if name in shared}
+    return (*lie, *states, words, window.kept)
