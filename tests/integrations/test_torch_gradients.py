@@ -332,3 +332,25 @@ def test_a_second_package_of_one_namespace_is_refused_by_name(tmp_path: Path) ->
     importlib.import_module("twin_kernels.torch")
     with pytest.raises(ImportError, match=r"the namespace torch\.ops\.twin has an owner already"):
         importlib.import_module("twin.torch")
+
+
+@pytest.mark.parametrize("name", ["conv_transpose_backward_weights", "conv_transpose_backward_data"])
+def test_a_gradient_of_another_shape_than_its_input_is_refused_with_the_attribute_to_state(
+    operators: Any, name: str
+) -> None:
+    """Each time: the glue does not note it. Where it is stated, the gradient has the shape of its input."""
+    steps = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    steps |= {"data_format": "NCX", "weights_format": "IOX"}
+    shape = {"weights_shape": [2, 3, 3, 3]} if name.endswith("weights") else {}
+    other = torch.randn(1, 2, 5, 5) if shape else torch.randn(2, 3, 3, 3)
+    for stated in ({}, {}, {}, {"output_padding": [1, 1]}):
+        seen = torch.randn(1, 3, 12, 12, requires_grad=True)
+        found = getattr(operators, name)(*((other, seen) if shape else (seen, other)), **steps, **shape, **stated)
+        if stated:
+            found.sum().backward()
+            assert seen.grad is not None
+            assert not seen.grad[..., 11].any()
+        else:
+            with pytest.raises(ok.SpecError, match=r"shape \[1, 3, 11, 11\].*or a stated output_padding") as refused:
+                found.sum().backward()
+            assert refused.value.rule == "diff_dst-gradient"

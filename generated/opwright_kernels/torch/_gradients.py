@@ -16,7 +16,6 @@ import torch
 from .._description import Related
 from .._errors import Refusal
 from .._operation import Operation
-from ._glue import GLUE
 from ._schema import outputs_of
 from ._tensors import cast, flat, has_row
 
@@ -35,6 +34,14 @@ class Gradient:
     attributes: tuple[tuple[str, str, str], ...]
     results: Mapping[str, str]
     words: Mapping[str, str]
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Attributes that a forward call may leave out and on which the shape of the gradient may depend."""
+        states, defaults = {*self.operation.states.values()}, self.operation.defaults
+        if states.issuperset(self.results.values()):
+            return ()
+        return tuple(name for name, kind, _ in self.attributes if kind != "shape" and defaults.get(name, 0) is None)
 
     @property
     def seeds(self) -> tuple[str, ...]:
@@ -124,6 +131,13 @@ def lacking(operation: Operation, known: Mapping[str, Gradient], name: str) -> R
     return Refusal(f"{name}-gradient", name, "a tensor that requires grad", f"{expected} in {name}, only in {others}")
 
 
+def _unfit(gradient: Gradient, name: str, made: Sequence[int], wanted: Sequence[int]) -> Refusal:
+    """The refusal of a gradient that has another shape than its input, cells of which the call left out."""
+    got = f"a tensor that requires grad, of shape {list(wanted)}"
+    expected = f"shape {list(made)}, which {gradient.operation.function} computes for the attributes of the call"
+    return Refusal(f"{name}-gradient", name, got, f"{expected}, or a stated {' or '.join(gradient.unsure)}")
+
+
 class Autograd:
     """What autograd asks of one operator. `operators` finds operators by function."""
 
@@ -144,7 +158,7 @@ class Autograd:
         if not any(result.is_floating_point() for result in results):
             ctx.mark_non_differentiable(*results)
             return
-        asked = tuple([n for n, value in enumerate(inputs) if value is not None and _differentiable(value)])
+        asked = tuple([n for n, value in enumerate(inputs) if value is not None and differentiable(value)])
         needed = self.saved.get(asked)
         if needed is None:
             needed = self.saved[asked] = self.saves(asked)
@@ -172,6 +186,7 @@ class Autograd:
         pairs = {pair for gradient in used for pair in gradient.inputs}
         shaped = {own for gradient in used for _, kind, own in gradient.attributes if kind == "shape"}
         lists = {self.names[n] for n in asked} & set(getattr(self.operation, "joined", ()))
+        lists |= {own for gradient in used if gradient.unsure for own in gradient.results if own in self.names}
         inputs = tuple([n for n, name in enumerate(self.names) if ("input", name) in pairs])
         outputs = tuple([n for n, name in enumerate(self.outputs) if ("output", name) in pairs])
         return Saved(
@@ -195,10 +210,13 @@ class Autograd:
                 function = gradient.operation.function
                 if function not in made:
                     made[function] = self.results(gradient, ctx, values, seeds)
-                found.append(_fitted(made[function][gradient.results[one]], ctx.shapes.get(one)))
+                result = made[function][gradient.results[one]]
+                if gradient.unsure and tuple(result.shape) != ctx.shapes[one]:
+                    raise self.operation.refused(_unfit(gradient, one, result.shape, ctx.shapes[one]))
+                found.append(_fitted(result, ctx.shapes.get(one)))
             else:
                 seed = seeds[self.operation.output]
-                found.append(seed.sum(_summed_over(self.operation, seed.ndim, ctx.attributes, one)))
+                found.append(seed.sum(summed_over(self.operation, seed.ndim, ctx.attributes, one)))
         return tuple(found) if len(found) > 1 else found[0]
 
     def results(
@@ -208,133 +226,29 @@ class Autograd:
 
         Data types that no row of it mixes are computed in f32; autograd hands each gradient on in its input's type.
         """
-        inputs = [
-            _seed(info, seeds[name]) if kind == "seed" else None if kind == "absent" else values[kind, name]
-            for info, (kind, name) in zip(gradient.operation.inputs, gradient.inputs)
-        ]
-        attributes = {}
-        for name, kind, own in gradient.attributes:
-            value = list(ctx.shapes[own]) if kind == "shape" else ctx.attributes[own]
-            attributes[name] = gradient.words.get(value, value) if isinstance(value, str) else value
+        inputs, attributes = arguments(gradient, ctx, values, seeds)
         if not has_row(gradient.operation, inputs):
             inputs = [cast(value, torch.float32) for value in inputs]
         found = self.operators(gradient.operation.function)(*inputs, **attributes)
         return dict(zip(outputs_of(gradient.operation), found if isinstance(found, tuple) else (found,)))
 
 
-_NONE, _RESULT, _SUM = range(3)  # what the gradient in an input is, in glue.cpp
-_ABSENT, _SEED, _KEPT, _SHAPE, _ATTRIBUTE, _DEFAULT = range(6)  # where an argument comes from, there
-
-
-def noted(asked: Autograd, ctx: Any, inputs: Sequence[Any], result: Any) -> list[int | str] | None:
-    """What the glue is told of a call whose gradients are set up. Inputs that are left out do not count.
-
-    None where Python has to compute them: inputs that are lists, data types that no row mixes, other words of layouts.
-    """
-    needed = asked.saved.get(tuple([n for n, one in enumerate(inputs) if one is not None and _differentiable(one)]))
-    if needed is None:
-        return None
-    outputs = result if isinstance(result, tuple) else (result,)
-    seeded = [n for n in range(len(outputs)) if n not in needed.silent]
-    values = {("input", asked.names[n]): inputs[n] for n in needed.inputs if inputs[n] is not None}
-    values |= {("output", asked.outputs[n]): outputs[n] for n in needed.outputs}
-    values |= {("seed", name): one for name, one in zip(asked.outputs, outputs)}
-    calls: dict[str, list[int | str]] = {}
-    found: list[int | str] = []
-    present = [n for n, value in enumerate(inputs) if value is not None]
-    for n in present:
-        one = asked.names[n]
-        gradient = asked.known.get(one)
-        if not _differentiable(inputs[n]):
-            found.append(_NONE)
-        elif gradient is None:
-            axes = _summed_over(asked.operation, outputs[0].ndim, ctx.attributes, one)
-            found += [_SUM, len(axes), *axes]
-        else:
-            function = gradient.operation.function
-            if function not in calls:
-                told = _call(asked, gradient, values, ctx.attributes, present, seeded)
-                if told is None:
-                    return None
-                calls[function] = [function, *told]
-            place = outputs_of(gradient.operation).index(gradient.results[one])
-            found += [_RESULT, list(calls).index(function), place]
-    kept = [present.index(n) for n in needed.inputs if n in present]
-    shapes = [present.index(n) for n in needed.shapes if n in present]
-    places = [word for group in (kept, needed.outputs, shapes, seeded) for word in (len(group), *group)]
-    return [*places, len(calls), *[word for call in calls.values() for word in call], len(present), *found]
-
-
-def _call(
-    asked: Autograd,
-    gradient: Gradient,
-    values: Mapping[tuple[str, str], Any],
-    attributes: Mapping[str, Any],
-    present: Sequence[int],
-    seeded: Sequence[int],
-) -> list[int] | None:
-    """Where the arguments of an operator that computes a gradient come from; None where Python has to call it."""
-    other = gradient.operation
-    given = [
-        _seed(info, values[pair]) if pair[0] == "seed" else values.get(pair)
-        for info, pair in zip(other.inputs, gradient.inputs)
+def arguments(
+    gradient: Gradient, ctx: Any, values: Mapping[tuple[str, str], Any], seeds: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs and attributes of the operation that computes a gradient."""
+    inputs = [
+        seed_of(info, seeds[name]) if kind == "seed" else None if kind == "absent" else values[kind, name]
+        for info, (kind, name) in zip(gradient.operation.inputs, gradient.inputs)
     ]
-    if getattr(other, "joined", ()) or not has_row(other, given):
-        return None
-    kept = [pair for pair in values if pair[0] != "seed"]
-    words: list[int] = []
-    for value, (kind, name) in zip(given, gradient.inputs):
-        if value is None:
-            words += [_ABSENT, 0]
-        else:
-            words += (
-                [_SEED, seeded.index(asked.outputs.index(name))]
-                if kind == "seed"
-                else [_KEPT, kept.index((kind, name))]
-            )
-    sources = {name: (kind, own) for name, kind, own in gradient.attributes}
-    forward = list(asked.operation.attributes)
-    for name in other.attributes:
-        kind, own = sources.get(name, ("default", ""))
-        if kind == "shape":
-            words += [_SHAPE, present.index(asked.names.index(own))]
-        elif kind == "attribute":
-            value = attributes[own]
-            if isinstance(value, str) and gradient.words.get(value, value) != value:
-                return None
-            words += [_ATTRIBUTE, forward.index(own)]
-        else:
-            words += [_DEFAULT, 0]
-    return words
+    attributes: dict[str, Any] = {}
+    for name, kind, own in gradient.attributes:
+        value = list(ctx.shapes[own]) if kind == "shape" else ctx.attributes[own]
+        attributes[name] = gradient.words.get(value, value) if isinstance(value, str) else value
+    return inputs, attributes
 
 
-def recorded(asked: Autograd, kernel: Callable[..., Any], space: str) -> Callable[..., Any] | None:
-    """A kernel that notes its gradient, of inputs and then a dict of attributes; None for one that takes lists."""
-    if getattr(asked.operation, "joined", ()) or asked.operation.stating:
-        return None
-
-    class Recorded(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
-        @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            *given, attributes = args
-            found = kernel(*given, **attributes)
-            left_out = [None] * (len(asked.names) - len(given))
-            inputs = [*given, *left_out]
-            asked.setup(ctx, inputs, found, {**asked.operation.defaults, **attributes})
-            if GLUE.noting() and (words := noted(asked, ctx, inputs, found)) is not None:
-                GLUE.note(space, words)
-            return found
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            found = asked.backward(ctx, *grads)
-            count = len(ctx.needs_input_grad) - 1
-            return (*(found if isinstance(found, tuple) else (found,))[:count], None)
-
-    return Recorded.apply  # type: ignore[no-any-return, unused-ignore]
-
-
-def _differentiable(value: Any) -> bool:
+def differentiable(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.requires_grad
     parts = value if isinstance(value, (list, tuple)) else ()
@@ -364,7 +278,7 @@ def _is_absent(output: torch.Tensor, inputs: Sequence[Any]) -> bool:
     return output.numel() == 0 and all(part.numel() for part in flat(inputs))
 
 
-def _seed(info: Any, seed: torch.Tensor) -> torch.Tensor | None:
+def seed_of(info: Any, seed: torch.Tensor) -> torch.Tensor | None:
     """The gradient in an output; none in one that the call lacked, where the operation does without."""
     return None if info.optional and seed.shape == (0,) else seed
 
@@ -379,7 +293,7 @@ def _fitted(found: Any, shape: Any) -> Any:
     return list(torch.split(found, [part[axis] for part in shape], axis))
 
 
-def _summed_over(operation: Operation, axes: int, attributes: Mapping[str, Any], one: str) -> list[int]:
+def summed_over(operation: Operation, axes: int, attributes: Mapping[str, Any], one: str) -> list[int]:
     """Of the gradient in an input that is added along one axis of the output: all others, over which it is a sum."""
     facts, axis = operation.resolve.__globals__, operation.added[one]
     attribute, wide = operation.laid_out[operation.output]
