@@ -23,7 +23,8 @@ except ModuleNotFoundError as error:
 from ._call import autocast, below, elsewhere, faked, on_cpu, shortened
 from ._enabled import Models, Report
 from ._glue import GLUE
-from ._gradients import Autograd, gradients, recorded
+from ._gradients import Autograd, gradients
+from ._notes import recorded
 from ._schema import namespace, schema
 
 __all__ = ["NAMESPACE", "Report", "enabled", "operators", "report"]
