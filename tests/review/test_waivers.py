@@ -108,8 +108,8 @@ def test_every_value_of_an_axis_can_be_remapped_and_the_gravest_axis_holds(axis:
     remapped = read_waivers(f"severity: {{{axis}: {severity}}}\n", "w", TODAY).severity
     concerned = 0
     for rule in RULES.values():
-        removed = rule.kernel == "variants" and rule.action == "removed"
-        axes = {rule.contract, "variants-removed" if removed else rule.kernel, rule.record} & SEVERITY.keys()
+        moved = rule.kernel == "variants" and rule.action in ("removed", "changed")
+        axes = {rule.contract, f"variants-{rule.action}" if moved else rule.kernel, rule.record} & SEVERITY.keys()
         gravest = min([{**SEVERITY, axis: severity}[found] for found in axes], key=SEVERITIES.index, default="info")
         assert rule.severity(remapped) == gravest
         concerned += axis in axes

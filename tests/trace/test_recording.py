@@ -181,5 +181,5 @@ def test_texts_of_a_view_are_traced_to_the_functions_that_made_them(library: Lib
     assert {"lowered", "elements", "_stride"} <= {*stride}
     first = next(iter(found.of("bias may be NULL and then counts as 0.")))
     assert Path(first.module).name == "prose.py"
-    assert {"kernel", "unit_head", "semantic_hash"} <= {step.function for step in found.asked}
+    assert {"kernel", "unit_head", "shown_hash"} <= {step.function for step in found.asked}
     assert found.of("a text that nobody makes") == ()

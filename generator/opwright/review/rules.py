@@ -21,6 +21,7 @@ SEVERITY: Mapping[str, str] = {
     "numerics": "warning",
     "variants": "notice",
     "variants-removed": "error",
+    "variants-changed": "warning",  # others are there, and may round differently
     "code": "notice",
     "provenance": "notice",
     "docs": "info",
@@ -55,7 +56,8 @@ class Rule:
     def severity(self, remapped: Mapping[str, str] | None = None) -> str:
         """The most severe value among the rule's axes, or the severity that a project gives the rule itself."""
         table = {**SEVERITY, **(remapped or {})}
-        kernel = "variants-removed" if self.kernel == "variants" and self.action == "removed" else self.kernel
+        own = f"{self.kernel}-{self.action}"
+        kernel = own if own in table else self.kernel
         found = [table[axis] for axis in (self.contract, kernel, self.record) if axis in table]
         return table.get(self.id) or min(found or ["info"], key=SEVERITIES.index)
 
@@ -212,7 +214,7 @@ class-kernels-renamed | none | dangerous | variants | | = | C symbols have other
 class-order-changed | none | none | code | | = | A call uses the first class that fits.
 class-condition-changed | none | none | code | | = | Some calls run other kernels.
 class-condition-rewritten | none | none | code | | = | The condition is rewritten; it is proven equal in every call.
-class-sizes-changed | none | none | numerics | | = | Kernels of the class assume other facts about their sizes.
+class-sizes-changed | none | none | variants | | = | Kernels of the class assume other facts about their sizes, and may lack an instruction set or have one more.
 semantics-range-added | out | breaking | numerics | | semantics-range-removed | The sum runs over more.
 semantics-range-removed | out | breaking | numerics | | semantics-range-added | The sum runs over less.
 semantics-range-renamed | none | none | code | docs | = | A letter of the formula; callers do not see it.
