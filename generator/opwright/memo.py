@@ -7,6 +7,7 @@ records which fields are read; a memoised result counts as reading the same fiel
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable
@@ -24,26 +25,30 @@ class Interned(type):
     """
 
     _known: ClassVar[dict[tuple[object, ...], weakref.KeyedRef[tuple[object, ...], Any]]] = {}
+    _names: tuple[str, ...] | None = None
+    _defaults: tuple[Any, ...] = ()  # of the last ones
 
     def __call__(cls, *values: Any, **named: Any) -> Any:
-        key = (cls, values, *named.items()) if named else (cls, values)
+        names = cls._declared() if cls._names is None else cls._names
+        missing = len(names) - len(values)
+        if named or not 0 <= missing <= len(cls._defaults):
+            values = tuple(vars(super().__call__(*values, **named)).values())
+        elif missing:
+            values += cls._defaults[-missing:]
+        key = (cls, values)
         reference = Interned._known.get(key)
         found = reference and reference()
         if found is None:
-            made = super().__call__(*values, **named)
-            whole = (cls, tuple(vars(made).values()))
-            found = Interned._alive(whole)
-            if found is None:
-                found = made
-                Interned._known[whole] = weakref.KeyedRef(made, Interned._forget, whole)
-            if key != whole:  # defaults left out, or parts by name
-                Interned._known[key] = weakref.KeyedRef(found, Interned._forget, key)
+            found = cls.__new__(cls)  # type: ignore[call-overload]
+            found.__dict__.update(zip(names, values))
+            Interned._known[key] = weakref.KeyedRef(found, Interned._forget, key)
         return found
 
-    @staticmethod
-    def _alive(key: tuple[object, ...]) -> Any:
-        reference = Interned._known.get(key)
-        return reference and reference()
+    def _declared(cls) -> tuple[str, ...]:
+        declared = dataclasses.fields(cls)  # type: ignore[arg-type]
+        cls._names = tuple(field.name for field in declared)
+        cls._defaults = tuple(field.default for field in declared if field.default is not dataclasses.MISSING)
+        return cls._names
 
     @staticmethod
     def _forget(dead: weakref.KeyedRef[tuple[object, ...], Any]) -> None:

@@ -48,7 +48,7 @@ def compare(folder: Path, files: Mapping[str, str]) -> list[Difference]:
         if _obstacle(folder, path) is not None:
             differences.append(Difference(path, "obstructed"))
             continue
-        found = _content(folder / path)
+        found = _content(os.path.join(folder, path))
         if found is None:
             differences.append(Difference(path, "missing"))
         elif found != text.encode("utf-8"):
@@ -97,20 +97,21 @@ def _check_folder(folder: Path) -> None:
         raise UsageError(f"{inert(str(folder))} is not a folder and cannot be created")
 
 
-def _obstacle(folder: Path, path: str) -> Path | None:
+def _obstacle(folder: Path, path: str) -> str | None:
     """The obstacle of a file: a link or a file where a folder belongs, or a folder in its own place."""
-    place = folder
-    for part in Path(path).parts[:-1]:
-        place = place / part
+    place = str(folder)
+    *outer, name = path.split("/")
+    for part in outer:
+        place = os.path.join(place, part)
         if not os.path.lexists(place):
             return None
-        if place.is_symlink() or not place.is_dir():
+        if os.path.islink(place) or not os.path.isdir(place):
             return place
-    target = folder / path
-    return target if target.is_dir() and not target.is_symlink() else None
+    target = os.path.join(place, name)
+    return target if os.path.isdir(target) and not os.path.islink(target) else None
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: str | Path) -> bytes | None:
     """The bytes of a regular file, b'' for a link or a pipe, and None if nothing exists."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -146,7 +147,8 @@ def _present(folder: Path) -> list[str]:
     found = []
     for base, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in IGNORED)
-        found += [(Path(base) / name).relative_to(folder).as_posix() for name in names]
+        inner = Path(base).relative_to(folder).as_posix()
+        found += [name if inner == "." else f"{inner}/{name}" for name in names]
     return sorted(found)
 
 

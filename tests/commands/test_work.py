@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from opwright import load
 from opwright.derive import nest
 from opwright.derive.variants import expand, layout_choices
-from opwright.emit import kernels, nodes
+from opwright.emit import kernels, nodes, render, step_module
 from opwright.generate import generated
 from opwright.project import find
-from support import reviewing
+from support import checkout, reviewing
 
 SPECS = reviewing.specs()
 HEAVY = ("numpy", "rich", "jinja2", "bs4", "docutils", "markdown_it", "watchfiles", "torch")
@@ -104,3 +105,11 @@ def test_generate_and_diff_import_nothing_of_other_commands():
         found = imported(command)
         assert "jinja2" in found
         assert found & {"bs4", "docutils", "markdown_it", "watchfiles", "torch", "opwright.commands.audit"} == set()
+
+
+def test_the_stub_of_a_package_derives_no_kernels(monkeypatch: pytest.MonkeyPatch):
+    made = load.load_texts(SPECS)
+    files = render.of_library(made, checkout.ROOT / "templates", "spec/onednn_graph")
+    monkeypatch.setattr(step_module, "staged", lambda op: pytest.fail(f"the phases of {op.op} were derived"))
+    text = files["__init__.pyi"].text(render.environment(checkout.ROOT / "templates"))
+    assert all(f"def {op.function}(" in text for op in made.ops)

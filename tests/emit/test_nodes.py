@@ -8,11 +8,12 @@ import random
 import subprocess
 import weakref
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from opwright.emit import nodes, printer, render
-from opwright.emit.nodes import Binary, Call, Cast, Conditional, Expr, Literal, Name, Unary
+from opwright.emit.nodes import Binary, Call, Cast, Conditional, Expr, For, Literal, Name, Unary
 from support import checkout
 
 ENVIRONMENT = render.environment(checkout.ROOT / "templates")
@@ -158,3 +159,17 @@ def test_each_node_of_a_tree_is_printed_once(monkeypatch: pytest.MonkeyPatch):
     assert text.count("leaf") == 2 * 2**12
     assert len(counts) == 14
     assert {*counts.values()} == {1}
+
+
+def test_equal_parts_are_one_node_however_they_are_passed():
+    made = For("i", nodes.ZERO, Name("n"), ())
+    assert made is For("i", nodes.ZERO, Name("n"), (), None, None, "", 0)
+    assert made is For(letter="i", begin=nodes.ZERO, end=Name("n"), body=()) is replace(made, unroll=0)
+    assert made is not replace(made, unroll=2)
+    assert nodes.Return() is nodes.Return()
+    for wrong in ({"letter": "j"}, {"begun": nodes.ZERO}):
+        with pytest.raises(TypeError, match="argument"):
+            For("i", nodes.ZERO, Name("n"), (), **wrong)
+    for parts in ((), ("i", nodes.ZERO), ("i", nodes.ZERO, Name("n"), (), None, None, "", 0, 1)):
+        with pytest.raises(TypeError, match="argument"):
+            For(*parts)

@@ -114,6 +114,8 @@ def _strided(axes: Sequence[Axis]) -> tuple[Axis, ...]:
 
 def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
     """A tree with names replaced by trees."""
+    if expr.names(tree).isdisjoint(names):
+        return tree
     if isinstance(tree, expr.Name):
         return names.get(tree.id, tree)
     if isinstance(tree, expr.Unary):

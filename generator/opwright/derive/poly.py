@@ -38,10 +38,12 @@ class Poly:
         return Poly(tuple(sorted(left) if len(left) > 1 else left))
 
     @staticmethod
+    @lru_cache(REMEMBERED)
     def number(value: int) -> Poly:
         return Poly.of({(): value})
 
     @staticmethod
+    @lru_cache(REMEMBERED)
     def symbol(name: str) -> Poly:
         return Poly(((((name, 1),), 1),))
 
@@ -198,7 +200,11 @@ class Affine:
 
 def affine(tree: Expr, letters: Iterable[str]) -> Affine:
     """An index expression as an Affine. Raises NotPolynomial if letters are multiplied or divided."""
-    known = list(dict.fromkeys(letters))
+    return _affine(tree, tuple(dict.fromkeys(letters)))
+
+
+@memoised
+def _affine(tree: Expr, known: tuple[str, ...]) -> Affine:
     coefficients: dict[str, Poly] = {}
     offset = ZERO
     order = []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -244,6 +244,8 @@ Node = TypeVar("Node", bound=Code)
 
 ZERO, ONE = Literal("0"), Literal("1")
 
+_NO_NAMES: frozenset[str] = frozenset()
+
 
 @functools.lru_cache(2**10)
 def integer(value: int) -> Expr:
@@ -320,35 +322,36 @@ def both(conditions: Iterable[Expr]) -> Expr:
 
 
 @functools.cache
-def _fields(kind: type) -> tuple[str, ...]:
-    """The fields of a kind of node that hold nodes."""
-    return tuple(one.name for one in fields(kind) if one.type not in ("str", "bool", "int"))
+def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
+    """The fields of a kind of node, and whether they hold nodes."""
+    return tuple((one.name, one.type not in ("str", "bool", "int")) for one in fields(kind))
 
 
-def parts(code: Code) -> Iterator[Code]:
+@memoised
+def parts(code: Code) -> tuple[Code, ...]:
     """The nodes that a node is made of."""
-    for name in _fields(type(code)):
-        part = getattr(code, name)
+    found: list[Code] = []
+    for name, inner in _fields(type(code)):
+        part = getattr(code, name) if inner else None
         if isinstance(part, tuple):
-            yield from part
+            found += part
         elif isinstance(part, Code):
-            yield part
+            found.append(part)
+    return tuple(found)
 
 
 def mapped(code: Node, made_of: Callable[[Any], Any]) -> Node:
     """A node with something made of each of its parts; the node itself if nothing else was made."""
-    changed: dict[str, Any] = {}
-    for name in _fields(type(code)):
-        part = getattr(code, name)
-        if isinstance(part, tuple):
-            made: Any = tuple(map(made_of, part))
-        elif isinstance(part, Code):
-            made = made_of(part)
-        else:
-            continue
-        if made != part:
-            changed[name] = made
-    return replace(code, **changed) if changed else code  # type: ignore[type-var]
+    changed, values = False, []
+    for name, inner in _fields(type(code)):
+        value = made = getattr(code, name)
+        if inner and isinstance(value, tuple):
+            made = tuple(map(made_of, value))
+        elif inner and isinstance(value, Code):
+            made = made_of(value)
+        changed = changed or made != value
+        values.append(made)
+    return type(code)(*values) if changed else code
 
 
 @memoised
@@ -370,7 +373,7 @@ def names(code: Code) -> frozenset[str]:
 
 def names_of(codes: Iterable[Code]) -> frozenset[str]:
     """The same of several nodes."""
-    return frozenset[str]().union(*map(names, codes))
+    return _NO_NAMES.union(*map(names, codes))
 
 
 def used(declared: Iterable[Declare], body: Stmt) -> tuple[Declare, ...]:

@@ -7,11 +7,14 @@ cut, relation and other term; what is given begins with the index of an output (
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from ..language.model import Onnx, Op
 from ..language.onnx_nodes import Given, output_of, terms
+
+REMEMBERED = 2**10  # operands: entries share most
 
 
 def onnx_table(ops: Iterable[Op]) -> list[dict[str, Any]]:
@@ -53,5 +56,6 @@ def _condition(given: str, wanted: str) -> list[Any]:
     return [_terms(given)[0], [_terms(text)[0] if place else text for text, place in zip(texts, placed)]]
 
 
+@functools.lru_cache(REMEMBERED)
 def _terms(operand: str) -> list[list[Any]]:
     return [list(dataclasses.astuple(term)) for term in terms(operand)]

@@ -49,24 +49,31 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Module:
-    """The Python module of an operation: what the two kinds of modules share."""
+class Function:
+    """The Python function of an operation: its parameters, and the type of `out`."""
 
     op: Op
     inputs: tuple[Parameter, ...]
     attributes: tuple[Parameter, ...]
-    statements: tuple[Statement, ...]
-    words: dict[str, dict[str, Any]]
-    layouts: dict[str, dict[str, tuple[str, ...]]]
-    rows: tuple[dict[str, str], ...]
-    values: dict[str, str]
-    named: dict[str, str]
+    out_annotation: str
 
     @property
     def imports(self) -> tuple[str, ...]:
         """The types that the signature needs, in the order of linters."""
         lists = any("Integers" in parameter.annotation for parameter in self.attributes)
         return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
+
+
+@dataclass(frozen=True)
+class Module(Function):
+    """The Python module of an operation: what the two kinds of modules share."""
+
+    statements: tuple[Statement, ...]
+    words: dict[str, dict[str, Any]]
+    layouts: dict[str, dict[str, tuple[str, ...]]]
+    rows: tuple[dict[str, str], ...]
+    values: dict[str, str]
+    named: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -78,11 +85,6 @@ class Wrapper(Module):
     output_layout: str
     arrangements: dict[str, tuple[str, ...]]
     terms: str
-
-    @property
-    def out_annotation(self) -> str:
-        """The type of `out`."""
-        return "ArrayLike | None"
 
 
 def spellings(op: Op) -> dict[str, dict[str, Any]]:
@@ -329,6 +331,16 @@ class Writer:
         )
 
 
+def function(op: Op) -> Function:
+    """The function of an operation with one output."""
+    return Function(
+        op,
+        tuple(_input_parameter(tensor) for tensor in op.inputs),
+        tuple(_attribute_parameter(attribute) for attribute in op.attributes),
+        "ArrayLike | None",
+    )
+
+
 @memoised
 def wrapper(op: Op) -> Wrapper:
     """The view of an operation's Python module."""
@@ -341,10 +353,12 @@ def wrapper(op: Op) -> Wrapper:
     }
     kinds = symbol_kinds(op)
     parameters = {tensor.name: parameter_name(tensor) for tensor in op.inputs}
+    own = function(op)
     return Wrapper(
         op=op,
-        inputs=tuple(_input_parameter(tensor) for tensor in op.inputs),
-        attributes=tuple(_attribute_parameter(attribute) for attribute in op.attributes),
+        inputs=own.inputs,
+        attributes=own.attributes,
+        out_annotation=own.out_annotation,
         statements=statements,
         words=words,
         layouts=layouts,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from jinja2.bccache import Bucket
@@ -37,10 +37,6 @@ from .onnx_table import onnx_table
 from .output import Head, Output
 from .printer import c
 from .shared import COPIED, RENDERED, copied
-
-if TYPE_CHECKING:
-    from .step_module import StepWrapper
-
 
 SPLITS = "SHARDING.json"
 PRINTED = ("c", "python", "docs")  # the folders of templates of a package
@@ -186,7 +182,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
             "exports": _exports(ops),
         },
     )
-    files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_wrapper(op) for op in made()]))
+    files["__init__.pyi"] = Output(RENDERED["__init__.pyi"], lambda: _stub(head, [_function(op) for op in made()]))
     for name, path in copied(templates).items():
         files[name] = Output(f"{COPIED}/{name}", functools.partial(_copied, path, name))
     files |= tiles.files()
@@ -266,8 +262,9 @@ def _of_reduce(op: Op, library: Library) -> dict[str, Output]:
     return files
 
 
-def _wrapper(op: Op) -> python_module.Wrapper | StepWrapper:
-    return _steps().step_wrapper(op) if op.stepped else python_module.wrapper(op)
+def _function(op: Op) -> python_module.Function:
+    function: python_module.Function = _steps().step_function(op) if op.stepped else python_module.function(op)
+    return function
 
 
 def _copied(path: Path, name: str) -> dict[str, Any]:
@@ -276,9 +273,9 @@ def _copied(path: Path, name: str) -> dict[str, Any]:
     return {"text": line + path.read_text(encoding="utf-8")}
 
 
-def _stub(head: Head, wrappers: list[python_module.Wrapper | StepWrapper]) -> dict[str, Any]:
-    lists = any("Integers" in w.imports for w in wrappers)
-    return {"head": head, "wrappers": wrappers, "lists": lists, "handed_on": HANDED_ON}
+def _stub(head: Head, functions: list[python_module.Function]) -> dict[str, Any]:
+    lists = any("Integers" in function.imports for function in functions)
+    return {"head": head, "functions": functions, "lists": lists, "handed_on": HANDED_ON}
 
 
 def _json(value: Any) -> str:

@@ -100,7 +100,14 @@ class Elements:
         return Name(name)
 
     def member(self, name: str, c_type: str = "int64_t") -> Expr:
-        return self.constant(name, Member(SIZES, name), c_type)
+        return Name(name) if name in self.declared else self.constant(name, Member(SIZES, name), c_type)
+
+    def entry(self, name: str, number: int) -> Expr:
+        """The entry of a member of sizes on one spatial axis."""
+        constant = f"{name}_{self.axes[number]}_"
+        if constant in self.declared:
+            return Name(constant)
+        return self.constant(constant, Index(Member(SIZES, name), nodes.integer(number)))
 
     def symbol(self, name: str, axis: int | None) -> Expr:
         kind = symbol_kinds(self.op)[name]
@@ -111,7 +118,7 @@ class Elements:
             known = constants(self.op).get(name)
             if known is not None and number >= len(self.axes) - self.op.spatial_rank.min:  # an axis of every call
                 return nodes.integer(known)
-            return self.constant(f"{name}_{self.axes[number]}_", Index(Member(SIZES, name), nodes.integer(number)))
+            return self.entry(name, number)
         return self.member(name, "double" if kind.base == "real" else "int64_t")
 
     def run(self, symbol: str, what: str) -> Expr:
@@ -279,8 +286,8 @@ class Elements:
                 at = Call("opwright_cell_offset", (self.integer(index, None), rank, extents, Member(SIZES, stride)))
                 yield Term(at, ONE, self.varies(index))
             elif axis.kind == "spatial":
-                for number, name in enumerate(self.axes):
-                    step = self.constant(f"{stride}_{name}_", Index(Member(SIZES, stride), nodes.integer(number)))
+                for number in range(len(self.axes)):
+                    step = self.entry(stride, number)
                     yield Term(self.integer(index, number), step, self.slope(index, number))
             elif axis.kind == "one":
                 yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
@@ -289,14 +296,15 @@ class Elements:
         """The offset of a run's letter in an array: the row's offset, and steps along the row."""
         assert isinstance(axis.extent, expr.Name)
         symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
-        strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
-        offset, row = f"{stride}_{letter.id}_at_", Name(f"{letter.id}_row_")
-        if offset not in self.task:
-            at = Call("opwright_row_offset", (row, rank, Member(SIZES, f"{symbol}_extents"), strides))
-            self.task[offset] = Declare(offset, at)
-        step = self.constant(f"{stride}_step_", Index(strides, Binary("-", rank, ONE)))
+        offset, step = f"{stride}_{letter.id}_at_", f"{stride}_step_"
+        if offset not in self.task or step not in self.declared:
+            strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
+            extents = Member(SIZES, f"{symbol}_extents")
+            at = Call("opwright_row_offset", (Name(f"{letter.id}_row_"), rank, extents, strides))
+            self.task.setdefault(offset, Declare(offset, at))
+            self.constant(step, Index(strides, Binary("-", rank, ONE)))
         yield Term(Name(offset), ONE)
-        yield Term(self.name(letter.id, None), step, self.slope(letter, 0))
+        yield Term(self.name(letter.id, None), Name(step), self.slope(letter, 0))
 
     def own_axes(self, array: Array) -> dict[int, str]:
         """The axes of a private array that are letters of tasks."""

@@ -20,10 +20,10 @@ from . import escape, prose, step_prose
 from .links import links
 from .output import Head, Output
 from .step_kernels import step_unit
-from .step_module import step_wrapper
+from .step_module import step_function, step_wrapper
 from .step_rows import SUMS
 
-__all__ = ["files", "rows", "step_unit", "step_wrapper"]
+__all__ = ["files", "rows", "step_function", "step_unit", "step_wrapper"]
 
 
 def rows(head: Head) -> Output:

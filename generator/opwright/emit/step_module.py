@@ -22,7 +22,7 @@ from ..language.model import Attribute, Op, Tensor
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
-from .python_module import Module, Parameter, named_values, parameter_name, spellings
+from .python_module import Function, Module, Parameter, named_values, parameter_name, spellings
 from .step_contraction import (
     ContractionView,
     SlideView,
@@ -94,11 +94,6 @@ class StepWrapper(Module):
     chains: tuple[Chain, ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
-    @property
-    def out_annotation(self) -> str:
-        """The type of `out`: an array, or a tuple for several outputs."""
-        return "ArrayLike | None" if len(self.outputs) == 1 else "tuple[ArrayLike | None, ...] | None"
-
 
 def attribute_parameter(attribute: Attribute) -> Parameter:
     """The keyword of an attribute."""
@@ -120,6 +115,16 @@ def attribute_parameter(attribute: Attribute) -> Parameter:
     return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
 
+def step_function(op: Op) -> Function:
+    """The function of an operation of steps; `out` is an array, or a tuple for several outputs."""
+    return Function(
+        op,
+        tuple(_input(tensor) for tensor in op.inputs),
+        tuple(attribute_parameter(attribute) for attribute in op.attributes),
+        "ArrayLike | None" if len(op.outputs) == 1 else "tuple[ArrayLike | None, ...] | None",
+    )
+
+
 @memoised
 def step_wrapper(op: Op) -> StepWrapper:
     """The view of the module of an operation of steps. Raises SpecInvalid if no call can be resolved."""
@@ -131,11 +136,12 @@ def step_wrapper(op: Op) -> StepWrapper:
     texts = {**words, **dict.fromkeys(chosen)}
     found = {parameter.name: parameter for parameter in parameters(parted(op), op.dtypes[0])}
     by_name = {tensor.name: tensor for tensor in op.tensors}
-    parted_op, own = parted(op), StepWriter(parted(op))
+    function, parted_op, own = step_function(op), parted(op), StepWriter(parted(op))
     return StepWrapper(
         op=op,
-        inputs=tuple(_input(tensor) for tensor in op.inputs),
-        attributes=tuple(attribute_parameter(attribute) for attribute in op.attributes),
+        inputs=function.inputs,
+        attributes=function.attributes,
+        out_annotation=function.out_annotation,
         statements=statements,
         words=words,
         layouts={name: dict(op.layouts[name]) for name in op.layout_attributes},

@@ -82,10 +82,8 @@ class Row:
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
-        own = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
-        self.inside = LaneValues(
-            **{**own, "read": self.read}, lane=self.lane, hoist=self.hoisted, row=self.function_of_row
-        )
+        own = {**vars(values), "read": self.read}
+        self.inside = LaneValues(**own, lane=self.lane, hoist=self.hoisted, row=self.function_of_row)
 
     @staticmethod
     def possible(elements: Elements, part: Part, formula: Formula) -> bool:

@@ -154,7 +154,7 @@ def inlined(
 
     Returns the other values, and the statements.
     """
-    uses = _uses(body, {one.name for one in declared})
+    uses = _uses(body, frozenset(one.name for one in declared))
     found = {one.name: one.value for one in declared if uses.get(one.name, 0) <= 2**loops}
     if not found:
         return [*declared], tuple(body)
@@ -171,12 +171,14 @@ def _uses(codes: Iterable[Code], wanted: AbstractSet[str]) -> dict[str, int]:
     """How often each of some names is used; in a loop, more than once."""
     total: dict[str, int] = {}
     for code in codes:
+        if wanted.isdisjoint(nodes.names(code)):
+            continue
         if isinstance(code, Name):
-            if code.name in wanted:
-                total[code.name] = total.get(code.name, 0) + 1
-        elif not wanted.isdisjoint(nodes.names(code)):
-            for name, uses in _uses(nodes.parts(code), wanted).items():
-                total[name] = total.get(name, 0) + (2 * uses if isinstance(code, For) else uses)
+            total[code.name] = total.get(code.name, 0) + 1
+            continue
+        times = 2 if isinstance(code, For) else 1
+        for name, uses in _uses(nodes.parts(code), wanted).items():
+            total[name] = total.get(name, 0) + times * uses
     return total
 
 

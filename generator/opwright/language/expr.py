@@ -118,6 +118,8 @@ class Read:
 Expr = Number | Name | Unary | Binary | Call | Read
 Value = int | bool | tuple[int, ...] | tuple[bool, ...]
 
+_NO_NAMES: frozenset[str] = frozenset()
+
 
 class Inexact(ArithmeticError):  # noqa: N818  # named for what it says
     """`a / b` left a remainder, or b was zero."""
@@ -329,7 +331,9 @@ def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
 @memoised
 def names(tree: Expr) -> frozenset[str]:
     """The symbols in a tree, including those in indices of reads."""
-    return frozenset(node.id for node in walk(tree) if isinstance(node, Name))
+    if isinstance(tree, Name):
+        return frozenset({tree.id})
+    return _NO_NAMES.union(*map(names, children(tree)))
 
 
 @memoised
@@ -339,9 +343,10 @@ def loose_names(tree: Expr) -> frozenset[str]:
         return frozenset({tree.id})
     if isinstance(tree, Call) and (tree.function in REDUCTIONS or tree.function in LETTER_FUNCTIONS):
         return frozenset()
-    return frozenset[str]().union(*map(loose_names, children(tree)))
+    return _NO_NAMES.union(*map(loose_names, children(tree)))
 
 
+@memoised
 def gathered_names(tree: Expr) -> frozenset[str]:
     """The symbols inside any, all, prod and number, which reduce over all their axes."""
     found = frozenset[str]()

@@ -24,7 +24,8 @@ _PLAIN = (str, int, bool)
 
 def canonical(value: Any) -> Any:
     """Plain lists, maps and scalars that are equal exactly if two pieces of a spec mean the same."""
-    if value is None or type(value) in _PLAIN:
+    kind = value.__class__
+    if value is None or kind in _PLAIN:
         return value
     if isinstance(value, Located):
         return canonical(value.tree)
@@ -32,7 +33,7 @@ def canonical(value: Any) -> Any:
         return [canonical(value.target), value.op, canonical(value.value)]
     if isinstance(value, (tuple, list)):
         return [canonical(entry) for entry in value]
-    if (compared := _compared(value.__class__)) is not None:
+    if (compared := _compared(kind)) is not None:
         fields = [(getattr(value, name), silent) for name, silent in compared]
         return [type(value).__name__, *(canonical(entry) for entry, silent in fields if entry or not silent)]
     if isinstance(value, Mapping):

@@ -7,6 +7,7 @@ directs decoding: `no` or `1e3` in a text field is text. An invalid field become
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -334,9 +335,17 @@ class Struct:
 
     cls: type[Node]
 
+    @functools.cached_property
+    def keys(self) -> dict[str, Mapping[str, Any]]:
+        return keys_of(self.cls)
+
+    @functools.cached_property
+    def names(self) -> dict[str, str]:
+        """The field of each key."""
+        return {field.name.rstrip("_"): field.name for field in dataclasses.fields(self.cls)}  # type: ignore[arg-type]
+
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> Any:
-        keys = keys_of(self.cls)
-        names = {field.name.rstrip("_"): field.name for field in dataclasses.fields(self.cls)}  # type: ignore[arg-type]
+        keys, names = self.keys, self.names
         at = mark_of(node, file)
         values: dict[str, Any] = {}
         short = self.cls.shorthand
@@ -366,7 +375,7 @@ class Struct:
         name = self.cls.__name__
         if name not in definitions:
             definitions[name] = {}
-            keys = keys_of(self.cls)
+            keys = self.keys
             shape: dict[str, Any] = {
                 "type": "object",
                 "description": (self.cls.__doc__ or "").strip().splitlines()[0],

@@ -33,7 +33,6 @@ def rows_of(op: Op, of: Iterable[str], outputs: Iterable[str]) -> list[dict[str,
     return [row for row in op.dtypes if all(row[name] in REAL for name in names)]
 
 
-@memoised
 def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     """The gradient of an operation with respect to some inputs; by default, to all that have one."""
     op = prepared(op)
@@ -42,9 +41,13 @@ def gradient(op: Op, of: tuple[str, ...] = ()) -> Gradient:
     inputs = tuple(t.name for t in op.data_inputs if any(row[t.name] in REAL for row in op.dtypes))
     if not inputs:
         raise Underivable("no row of data types has an input of real numbers")
-    wanted = tuple(of) or inputs
-    if strange := [name for name in wanted if name not in inputs]:
+    if strange := [name for name in of if name not in inputs]:
         raise Underivable(f"'{strange[0]}' is not an input of real numbers; there are {', '.join(inputs)}")
+    return _gradient(op, of or inputs, inputs)
+
+
+@memoised
+def _gradient(op: Op, wanted: tuple[str, ...], inputs: tuple[str, ...]) -> Gradient:
     outputs = tuple(t.name for t in op.outputs if rows_of(op, wanted, (t.name,)))
     ordered = [str(a.order_of) for a in op.attributes if a.order_of in outputs]
     if ordered:

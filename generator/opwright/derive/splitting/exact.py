@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from ...language import expr
 from ...language.evaluate import COMPARED
 from ...language.expr import Binary, Call, Expr, Name, Number, Unary
+from ...memo import memoised
 
 
 class Unknown(Exception):  # noqa: N818  # an answer, no failure
@@ -54,21 +55,47 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 def value(tree: Expr, facts: Facts) -> Any:
     """The exact value of a formula along an axis; a product over axes has a factor of the one beside it."""
-    if isinstance(tree, (Number, Name)):
-        found = tree.value if isinstance(tree, Number) else facts[tree.id]
-        return found if isinstance(found, int) else Fraction(found)
+    return _evaluator(tree)(facts)
+
+
+@memoised
+def _evaluator(tree: Expr) -> Callable[[Facts], Any]:
+    """A function of the facts: a formula is evaluated for many."""
+    if isinstance(tree, Number):
+        number = tree.value if isinstance(tree.value, int) else Fraction(tree.value)
+        return lambda facts: number
+    if isinstance(tree, Name):
+        name = tree.id
+        return lambda facts: _exact(facts[name])
     if isinstance(tree, Unary):
-        inner = value(tree.operand, facts)
-        return not inner if tree.op == "not" else -inner
-    if isinstance(tree, Call) and tree.function in expr.SCALE_FUNCTIONS and not value(tree.arguments[1], facts):
-        return 0
-    if isinstance(tree, Call) and tree.function in FUNCTIONS:
-        arguments = [value(argument, facts) for argument in tree.arguments]
-        if tree.function in ("floor", "ceil"):
-            return math.floor(arguments[0]) if tree.function == "floor" else math.ceil(arguments[0])
-        if tree.function == "prod":
-            return arguments[0] * (value(tree.arguments[0], facts.beside) if facts.beside is not None else 1)
-        return min(arguments) if tree.function == "min" else max(arguments)
-    if not isinstance(tree, Binary):
-        raise Unknown
-    return _OPERATIONS[tree.op](value(tree.left, facts), value(tree.right, facts))
+        operand = _evaluator(tree.operand)
+        return (lambda facts: not operand(facts)) if tree.op == "not" else lambda facts: -operand(facts)
+    if isinstance(tree, Binary):
+        operate, left, right = _OPERATIONS[tree.op], _evaluator(tree.left), _evaluator(tree.right)
+        return lambda facts: operate(left(facts), right(facts))
+    if isinstance(tree, Call):
+        return _of_call(tree, [*map(_evaluator, tree.arguments)])
+    return _unknown
+
+
+def _exact(number: Any) -> Any:
+    return number if isinstance(number, int) else Fraction(number)
+
+
+def _unknown(facts: Facts) -> Any:
+    raise Unknown
+
+
+def _of_call(tree: Call, arguments: Sequence[Callable[[Facts], Any]]) -> Callable[[Facts], Any]:
+    function, first = tree.function, arguments[0]
+    if function in expr.SCALE_FUNCTIONS:
+        return lambda facts: 0 if not arguments[1](facts) else _unknown(facts)
+    if function not in FUNCTIONS:
+        return _unknown
+    if function == "prod":
+        return lambda facts: first(facts) * (first(facts.beside) if facts.beside is not None else 1)
+    if function in ("floor", "ceil"):
+        whole = math.floor if function == "floor" else math.ceil
+        return lambda facts: whole(first(facts))
+    chosen = min if function == "min" else max
+    return lambda facts: chosen([argument(facts) for argument in arguments])

@@ -105,6 +105,7 @@ class _Periods:
             formula = let.value or let.cases[words[let.by or ""]]
             self.lets[symbol] = formula.tree
         self.tables: dict[tuple[int, int, int], _Table] = {}
+        self.allowed: dict[tuple[int, int], bool] = {}
         axes = self.axes()
         statements = [s for s in self.form.statements if self.moving(s)]
         self.used = set[str]().union(*(expr.names(tree) for s in statements for tree in self.trees(s))) & self.changed
@@ -256,13 +257,17 @@ class _Periods:
         beside = {self.size: LARGEST - 1, self.other: LARGEST + 1, **dict.fromkeys(self.form.letters, 0)}
         return Facts(self.lets, {self.size: size, self.other: other}, Facts(self.lets, beside))
 
-    def legal(self, facts: Facts) -> bool:
+    def legal(self, size: int, other: int) -> bool:
         """Whether the rules allow sizes, as far as these tell."""
-        try:
-            rules = [r.expr.tree for r in self.op.constraints if r.expr and expr.names(r.expr.tree) & self.both]
-            return all(bool(value(tree, facts)) for tree in rules if expr.names(tree) <= self.changed)
-        except (KeyError, ZeroDivisionError, Unknown):
-            return True
+        if (size, other) not in self.allowed:
+            facts = self.facts(size, other)
+            try:
+                rules = [r.expr.tree for r in self.op.constraints if r.expr and expr.names(r.expr.tree) & self.both]
+                allowed = all(bool(value(tree, facts)) for tree in rules if expr.names(tree) <= self.changed)
+            except (KeyError, ZeroDivisionError, Unknown):
+                allowed = True
+            self.allowed[size, other] = allowed
+        return self.allowed[size, other]
 
     def agrees(self, statement: Statement, reach: int, alone: bool = False) -> bool:
         """Whether every part of some periods, with others beside it, does what the whole does there."""
@@ -272,7 +277,7 @@ class _Periods:
             step = 0 if alone else second
             targets = [at for at, (_, own) in enumerate(self.places(statement)) if own]
             for total, start, stop in _parts():
-                if not self.legal(self.facts(first * total, 1 if alone else second * total)):
+                if not self.legal(first * total, 1 if alone else second * total):
                     continue
                 low, high = max(0, start - reach), min(total, stop + reach)
                 whole, part = (
@@ -320,14 +325,18 @@ def _seen(
     further: int = 0,
 ) -> dict[tuple[int, ...], _Place]:
     """What a statement does to the cells that are kept, at places of the whole."""
-    found = {}
-    low, high = kept[1] if targets else kept[0]
-    for (first, *rest), (cells, values) in table.items():
-        at = first + more
-        moved = tuple(cell + further for cell in cells)
-        if all(low <= moved[target] < high for target in targets) if targets else low <= at < high:
-            found[(at, *rest)] = _Place(moved, values)
-    return found
+    if targets:
+        low, high = kept[1][0] - further, kept[1][1] - further
+        inside = {at: place for at, place in table.items() if all(low <= place.cells[t] < high for t in targets)}
+    else:
+        low, high = kept[0][0] - more, kept[0][1] - more
+        inside = {at: place for at, place in table.items() if low <= at[0] < high}
+    if not more and not further:
+        return inside
+    return {
+        (at[0] + more, *at[1:]): _Place(tuple([cell + further for cell in cells]), values)
+        for at, (cells, values) in inside.items()
+    }
 
 
 def _periods() -> Iterator[tuple[int, int]]:
