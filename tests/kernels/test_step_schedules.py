@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import ml_dtypes
 import numpy as np
 import opwright_kernels as kernels
 import pytest
+from support import functions
 from support.package import package
 from support.spec_packages import quick_compiler
 
@@ -171,6 +176,129 @@ def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) 
     for threads in (1, 2, 3, 5, 8):
         found = kernels.batch_norm_inference(*given, epsilon=1e-5, data_format="NXC", threads=threads)
         assert np.allclose(found, expected, rtol=1e-5, atol=1e-5), threads
+
+
+def test_lanes_that_share_lines_are_taken_in_long_blocks(tmp_path: Path) -> None:
+    """What kernels reckon of the distance of neighbours: beside each other, in the same lines, in lines of their own."""
+    code = (Path(kernels.__file__).parent / "c" / "max_pool_f32.c").read_text()
+    (expression,) = re.findall(r"parts_, (S_w_ .*)\);", code)
+    main = f"""
+    #include <stdio.h>
+    #include "opwright_rows.h"
+    int main(void) {{
+        const int64_t steps[] = {{1, 2, -3, 15, 16, -784, 4000}};
+        for (int i = 0; i < 7; ++i) {{
+            const int64_t S_w_ = 1, src_X_w_ = steps[i], dst_X_w_ = 1;
+            printf("%lld ", (long long)({expression}));
+        }}
+    }}"""
+    source = tmp_path / "blocks.c"
+    source.write_text(main)
+    include = Path(kernels.__file__).parent / "include"
+    command = functions.program(functions.BUILDS[0], tmp_path, "-I", str(include), source=source)
+    found = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    assert found == ["4096", "512", "512", "512", "64", "64", "64"]
+
+
+WIDER = """
+op: Wider
+revision: 1
+summary: The sum of an array and another one, of one cell or of as many.
+dims: {run: {symbol: X, run: true}}
+inputs:
+  - {name: a, dims: {X: X}, broadcast: [X]}
+  - {name: b, dims: {X: X}, broadcast: [X]}
+outputs: [{name: y, dims: {X: X}}]
+dtypes: ROWS
+semantics:
+  ranges: {x: X}
+  steps: ["y[x] = a[x] + b[x]"]
+"""
+NUMPY = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "u8": np.uint8,
+    "s8": np.int8,
+}
+KINDS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "u8": 1, "s8": 1}
+MIXED = [
+    (a, b, "f64" if "f64" in (a, b) or number % 3 == 0 else "f32")
+    for number, (a, b) in enumerate(itertools.product(KINDS, repeat=2))
+]
+
+
+@pytest.fixture(scope="module")
+def wider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    folder = tmp_path_factory.mktemp("wider")
+    rows = [{"a": a, "b": b, "y": y, "accumulate": "f64" if y == "f64" else "f32"} for a, b, y in MIXED]
+    with quick_compiler(folder):
+        yield package({"wider.yaml": WIDER.replace("ROWS", json.dumps(rows))}, folder, "wider_package")[1]
+
+
+def test_lines_are_made_of_whole_vectors_of_the_narrowest_cells(wider: ModuleType) -> None:
+    random = np.random.default_rng(11)
+    for a, b, y in random.permutation(MIXED)[:5].tolist():
+        size = min(KINDS[kind] for kind in (a, b, y))
+        file = "_".join(["wider", a, b, y])
+        code = (Path(wider.__file__).parent / "c" / f"{file}.c").read_text()
+        assert {int(cells) for cells in re.findall(r"cells_\[(\d+)\];", code)} == {64 // size}, (a, b, y)
+        for length in (1, 15, 64 // size, 64, 129, int(random.integers(1, 9000))):
+            for shape in ((length,), (1,)):
+                one, other = (random.integers(0, 9, n).astype(NUMPY[kind]) for n, kind in ((length, a), (shape, b)))
+                wanted = (one.astype(np.float64) + other.astype(np.float64)).astype(NUMPY[y])
+                room = np.full(length + 70, 77, NUMPY[y])
+                found = wider.wider(one, other, out=room[3 : 3 + length], threads=2)
+                assert (found == wanted).all(), (a, b, y, length, shape)
+                assert (room[:3] == 77).all()
+                assert (room[3 + length :] == 77).all()
+
+
+CHOSEN = """
+op: Chosen
+revision: 1
+summary: Sums of columns, as they are or doubled, or the first row.
+dims: {samples: {symbol: N}, rows: {symbol: K, min: 1}, columns: {symbol: C}}
+attributes:
+  - {name: how, type: string, required: true, values: [first, sums, doubled], summary: What is taken.}
+inputs: [{name: src, dims: {N: N, K: K, C: C}}]
+outputs: [{name: dst, dims: {N: N, C: C}}, {name: other, dims: {N: N, C: C}}]
+dtypes:
+  - {src: f32, dst: f32, other: f32, accumulate: f32}
+  - {src: bf16, dst: bf16, other: bf16, accumulate: f32}
+semantics:
+  ranges: {n: N, k: K, c: C}
+  steps:
+    - by: how
+      cases: {first: "total[n, c] += 0", sums: "total[n, c] += src[n, k, c]", doubled: "total[n, c] += src[n, k, c]"}
+    - by: how
+      cases: {first: "dst[n, c] = src[n, 0, c]", sums: "dst[n, c] = total[n, c]", doubled: "dst[n, c] = 2 * total[n, c]"}
+    - other[n, c] = READ
+"""
+
+
+@pytest.mark.parametrize(("read", "stored"), [("src[n, K - 1, c]", False), ("total[n, c]", True)])
+def test_a_word_that_chooses_sums_chooses_what_follows_them_in_registers(
+    tmp_path: Path, read: str, stored: bool
+) -> None:
+    """A step that reads them whatever the word is finds them in memory."""
+    with quick_compiler(tmp_path):
+        module = package({"chosen.yaml": CHOSEN.replace("READ", read)}, tmp_path, f"chosen_{int(stored)}")[1]
+        random = np.random.default_rng(13)
+        code = (Path(module.__file__).parent / "c" / "chosen_f32.c").read_text()
+        assert bool(re.search(r"cells_\[j_\] = .*total_row_", code)) == stored
+        for n, k, c in ((2, 3, 5), (1, 300, 33), (3, 129, 97), (1, 1, 1), (2, 7, 600), (1, 2, 4200), (0, 2, 3)):
+            for dtype in (np.float32, ml_dtypes.bfloat16):
+                src = random.integers(0, 3, (n, k, c)).astype(dtype)
+                sums = src.astype(np.float64).sum(1)
+                for how, wanted in (("first", src[:, 0]), ("sums", sums), ("doubled", 2 * sums)):
+                    given = np.asfortranarray(src) if random.integers(2) else src
+                    beside = (sums if how != "first" else 0 * sums) if stored else src[:, k - 1]
+                    for threads in (1, 3):
+                        found, other = module.chosen(given, how=how, threads=threads)
+                        assert (found == wanted.astype(dtype)).all(), (n, k, c, how)
+                        assert (other == beside.astype(dtype)).all(), (n, k, c, how)
 
 
 PAIRS = """

@@ -28,7 +28,6 @@ static void avg_pool_backward_f32_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -44,6 +43,7 @@ static void avg_pool_backward_f32_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * blocks_ * O_h_;
@@ -61,9 +61,9 @@ static void avg_pool_backward_f32_0_o(void *context_, int64_t part_)
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
-                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                 if (exclude_pad_word_ == 1) {
+                    const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                    const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                     for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
                         cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
                     }
@@ -134,7 +134,7 @@ static void avg_pool_backward_f32_1_o(void *context_, int64_t part_)
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ * diff_src_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ * diff_src_X_w_ == 1 ? 1073741824 : opwright_apart(diff_dst_X_w_, S_w_ * diff_src_X_w_);
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -250,7 +250,7 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : 64);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : opwright_apart(diff_src_C, diff_dst_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -383,7 +383,7 @@ static void avg_pool_backward_f32_1_diff_src_X_(void *context_, int64_t part_)
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : opwright_apart(diff_src_X_w_, 1);
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -28,7 +28,6 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -44,6 +43,7 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * blocks_ * O_h_;
@@ -61,9 +61,9 @@ static void avg_pool_bf16_0_o(void *context_, int64_t part_)
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
-                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                 if (exclude_pad_word_ == 1) {
+                    const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                    const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                     for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
                         cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
                     }
@@ -134,7 +134,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : opwright_apart(dst_C, src_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -200,43 +200,47 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -280,43 +284,47 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -361,43 +369,47 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -441,43 +453,47 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                opwright_bf16 cells_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
-                        }
-                        opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
             }
@@ -541,7 +557,7 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : opwright_apart(S_w_ * src_X_w_, dst_X_w_));
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -28,7 +28,6 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
-    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -44,6 +43,7 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
     const int64_t K_h_ = sizes_->K[1];
     const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
+    const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = O_d_ * blocks_ * O_h_;
@@ -61,9 +61,9 @@ static void avg_pool_f16_0_o(void *context_, int64_t part_)
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, O_w_);
             for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
-                const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
-                const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                 if (exclude_pad_word_ == 1) {
+                    const int64_t k_h_end_0_ = opwright_max(0, PB_h_ - o_h_ * S_h_);
+                    const int64_t k_h_end_1_ = opwright_min(K_h_, I_h_ - 1 - (o_h_ * S_h_ - PB_h_) + 1);
                     for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
                         cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)] = 0.0f;
                     }
@@ -200,21 +200,25 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        float wide_[512];
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            float wide_[512];
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        float wide_[512];
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            float wide_[512];
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -258,21 +262,25 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        float wide_[512];
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            float wide_[512];
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        float wide_[512];
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            float wide_[512];
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -317,21 +325,25 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        float wide_[512];
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            float wide_[512];
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        float wide_[512];
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            float wide_[512];
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -375,21 +387,25 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             tile_[i_] += total_row_[i_];
                         }
                     }
-                    if (exclude_pad_word_ == 1) {
-                        float wide_[512];
-                        const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 1) {
+                            float wide_[512];
+                            const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
-                    if (exclude_pad_word_ == 0) {
-                        float wide_[512];
-                        const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = tile_[i_] / same_0_;
+                    {
+                        if (exclude_pad_word_ == 0) {
+                            float wide_[512];
+                            const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                wide_[i_] = tile_[i_] / same_0_;
+                            }
+                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
                     }
                 }
             }

@@ -63,7 +63,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : opwright_apart(src_X_step_, dst_X_step_);
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -186,7 +186,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
     const int64_t batch_mean_C = sizes_->batch_mean_C;
     const int64_t batch_variance_C = sizes_->batch_variance_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == gamma_by_ && beta_C == beta_by_ && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, 1, parts_, src_C == 1 && dst_C == 1 && gamma_C == gamma_by_ && beta_C == beta_by_ && running_mean_C == 1 && mean_C == 1 && running_variance_C == 1 && variance_C == 1 && batch_mean_C == 1 && batch_variance_C == 1 ? 4096 : opwright_min(opwright_min(opwright_min(opwright_min(opwright_apart(src_C, dst_C), opwright_apart(gamma_C, beta_C)), opwright_apart(running_mean_C, mean_C)), opwright_apart(running_variance_C, variance_C)), opwright_apart(batch_mean_C, batch_variance_C)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

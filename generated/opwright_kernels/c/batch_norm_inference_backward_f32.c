@@ -74,7 +74,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_variance_C = sizes_->diff_variance_C;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_mean_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && diff_gamma_C == 1 && diff_mean_C == 1 && diff_variance_C == 1 && diff_beta_C == 1 ? 4096 : opwright_min(opwright_min(opwright_min(opwright_min(opwright_apart(gamma_C, variance_C), opwright_apart(diff_dst_C, src_C)), opwright_apart(mean_C, diff_src_C)), opwright_apart(diff_gamma_C, diff_mean_C)), opwright_apart(diff_variance_C, diff_beta_C)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -773,7 +773,7 @@ static void batch_norm_inference_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t diff_variance_C = sizes_->diff_variance_C;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_X_step_, src_X_step_), opwright_apart(diff_src_X_step_, 1));
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {

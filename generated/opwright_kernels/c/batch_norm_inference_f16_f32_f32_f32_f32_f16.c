@@ -34,7 +34,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_0_c(void *context_, int
     const int64_t variance_C = sizes_->variance_C;
     const double epsilon = sizes_->epsilon;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, 1, parts_, gamma_C == 1 && variance_C == 1 ? 4096 : opwright_apart(gamma_C, variance_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -63,12 +63,12 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t gamma_by_ = gamma_C != 0;
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
-    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == gamma_by_ && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, 1, parts_, variance_C == 1 && diff_dst_C == 1 && src_C == 1 && mean_C == 1 && diff_src_C == 1 && gamma_C == gamma_by_ && diff_gamma_C == 1 && diff_beta_C == 1 ? 4096 : opwright_min(opwright_min(opwright_min(opwright_apart(variance_C, diff_dst_C), opwright_apart(src_C, mean_C)), opwright_apart(diff_src_C, gamma_C)), opwright_apart(diff_gamma_C, diff_beta_C)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -508,7 +508,7 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_X_step_ == 1 && src_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_X_step_, src_X_step_), opwright_apart(diff_src_X_step_, 1));
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {

@@ -62,10 +62,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
-    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, 1, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C, block_);

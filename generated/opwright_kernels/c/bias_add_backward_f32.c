@@ -33,7 +33,7 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_dst_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_X_step_ == 1 ? 1073741824 : opwright_apart(diff_dst_X_step_, 1);
     const int64_t total_ = C;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -72,7 +72,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : opwright_apart(diff_bias_C, diff_dst_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

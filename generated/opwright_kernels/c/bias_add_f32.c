@@ -36,7 +36,7 @@ static void bias_add_f32_0_x(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : opwright_apart(dst_X_step_, src_X_step_));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -107,7 +107,7 @@ static void bias_add_f32_0_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && src_C == 1 && bias_C == 1 ? 4096 : opwright_min(opwright_apart(dst_C, src_C), opwright_apart(bias_C, 1)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * blocks_ * X_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

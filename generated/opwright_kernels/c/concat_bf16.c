@@ -35,7 +35,7 @@ static void concat_bf16_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : opwright_apart(dst_A_step_, src_A_step_));
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -109,7 +109,7 @@ static void concat_bf16_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 ? 4096 : opwright_apart(dst_C, src_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -39,7 +39,7 @@ static void dequantize_u8_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, dst_A_step_ == 1 && src_A_step_ == 1 ? 4096 : opwright_apart(dst_A_step_, src_A_step_));
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -59,19 +59,21 @@ static void dequantize_u8_f32_0_a(void *context_, int64_t part_)
             float dst_room_[512];
             float * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
             float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-            const int64_t whole_ = n_ / 16 * 16;
+            const int64_t whole_ = n_ / 64 * 64;
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_);
             uint8_t src_room_[512];
             const uint8_t *restrict src_row_ = opwright_row_u8(call_->src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B) + b * src_B_step_ + c * src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A) + a * src_A_step_), src_A_step_, n_, src_room_);
             const float same_0_ = (float)call_->zps[c * zps_E];
             const float same_1_ = call_->scales[c * scales_E];
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
+            for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
+                float cells_[64];
+                for (int64_t j_ = 0; j_ < 64; ++j_) {
                     cells_[j_] = ((float)src_row_[i_ + j_] - same_0_) * same_1_;
                 }
                 opwright_put_line(dst_row_ + i_, cells_, past_);
+                opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
+                opwright_put_line(dst_row_ + (i_ + 32), cells_ + 32, past_);
+                opwright_put_line(dst_row_ + (i_ + 48), cells_ + 48, past_);
             }
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                 dst_row_[whole_ + j_] = ((float)src_row_[whole_ + j_] - same_0_) * same_1_;
@@ -120,7 +122,7 @@ static void dequantize_u8_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 && zps_E == 1 && scales_E == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, B_rows_ * B_inner_ * A_rows_ * A_inner_, parts_, dst_C == 1 && src_C == 1 && zps_E == 1 && scales_E == 1 ? 4096 : opwright_min(opwright_apart(dst_C, src_C), opwright_apart(zps_E, scales_E)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -146,7 +148,7 @@ static void dequantize_u8_f32_0_c(void *context_, int64_t part_)
                 float dst_room_[512];
                 float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                 float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                const int64_t whole_ = n_ / 16 * 16;
+                const int64_t whole_ = n_ / 64 * 64;
                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                 uint8_t src_room_[512];
                 const uint8_t *restrict src_row_ = opwright_row_u8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
@@ -154,13 +156,15 @@ static void dequantize_u8_f32_0_c(void *context_, int64_t part_)
                 const int64_t *restrict zps_row_ = opwright_row_s64(zps + c * zps_E, zps_E, n_, zps_room_);
                 float scales_room_[512];
                 const float *restrict scales_row_ = opwright_row_f32(scales + c * scales_E, scales_E, n_, scales_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
+                    float cells_[64];
+                    for (int64_t j_ = 0; j_ < 64; ++j_) {
                         cells_[j_] = ((float)src_row_[i_ + j_] - (float)zps_row_[i_ + j_]) * scales_row_[i_ + j_];
                     }
                     opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
+                    opwright_put_line(dst_row_ + (i_ + 32), cells_ + 32, past_);
+                    opwright_put_line(dst_row_ + (i_ + 48), cells_ + 48, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                     dst_row_[whole_ + j_] = ((float)src_row_[whole_ + j_] - (float)zps_row_[whole_ + j_]) * scales_row_[whole_ + j_];

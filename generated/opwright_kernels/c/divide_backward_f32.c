@@ -57,7 +57,7 @@ static void divide_backward_f32_0_x_p3_(void *context_, int64_t part_)
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
-    const int64_t block_ = diff_dst_X_p3__step_ == 1 && src_1_X_p3__step_ == 1 && src_0_X_p3__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_X_p3__step_ == 1 && src_1_X_p3__step_ == 1 && src_0_X_p3__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_X_p3__step_, src_1_X_p3__step_), opwright_apart(src_0_X_p3__step_, 1));
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -212,7 +212,7 @@ static void divide_backward_f32_0_x_p2_(void *context_, int64_t part_)
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
-    const int64_t block_ = diff_src_0_X_p2__step_ == 1 && diff_dst_X_p2__step_ == 1 && src_1_X_p2__step_ == 1 && src_0_X_p2__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_src_0_X_p2__step_ == 1 && diff_dst_X_p2__step_ == 1 && src_1_X_p2__step_ == 1 && src_0_X_p2__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_src_0_X_p2__step_, diff_dst_X_p2__step_), opwright_apart(src_1_X_p2__step_, src_0_X_p2__step_));
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -367,7 +367,7 @@ static void divide_backward_f32_0_x_p1_(void *context_, int64_t part_)
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
-    const int64_t block_ = diff_src_1_X_p1__step_ == 1 && diff_dst_X_p1__step_ == 1 && src_1_X_p1__step_ == 1 && src_0_X_p1__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_src_1_X_p1__step_ == 1 && diff_dst_X_p1__step_ == 1 && src_1_X_p1__step_ == 1 && src_0_X_p1__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_src_1_X_p1__step_, diff_dst_X_p1__step_), opwright_apart(src_1_X_p1__step_, src_0_X_p1__step_));
     const int64_t total_ = X_p0__rows_ * X_p0__inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -50,7 +50,7 @@ static void dynamic_dequantize_s8_f32_s32_f32_0_a(void *context_, int64_t part_)
     const int64_t C = sizes_->C;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * C * A_rows_, parts_, src_A_step_ == 1 && zps_A_step_ == 1 && scales_A_step_ == 1 && dst_A_step_ == 1 ? 4096 : opwright_min(opwright_apart(src_A_step_, zps_A_step_), opwright_apart(scales_A_step_, dst_A_step_)));
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * C * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -32,7 +32,7 @@ static void greater_equal_s32_s32_boolean_0_x(void *context_, int64_t part_)
     const int64_t src_1_by_ = src_1_X_step_ != 0;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : 64);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : opwright_min(opwright_apart(dst_X_step_, src_0_X_step_), opwright_apart(src_1_X_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

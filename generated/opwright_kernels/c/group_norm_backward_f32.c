@@ -87,7 +87,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    const int64_t block_ = src_X_step_ == 1 && diff_dst_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_X_step_ == 1 && diff_dst_X_step_ == 1 && diff_src_X_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_X_step_, diff_dst_X_step_), opwright_apart(diff_src_X_step_, 1));
     const int64_t total_ = G;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
@@ -348,7 +348,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : 64);
+    const int64_t block_ = opwright_block(G, 1, parts_, opwright_floor_div(C, G) * src_C == 1 && opwright_floor_div(C, G) * diff_dst_C == 1 && opwright_floor_div(C, G) * gamma_C == 1 && diff_variance_G == 1 && diff_mean_G == 1 ? 512 : opwright_min(opwright_min(opwright_apart(opwright_floor_div(C, G) * src_C, opwright_floor_div(C, G) * diff_dst_C), opwright_apart(opwright_floor_div(C, G) * gamma_C, diff_variance_G)), opwright_apart(diff_mean_G, 1)));
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1065,10 +1065,10 @@ static void group_norm_backward_f32_1_diff_gamma_C_(void *context_, int64_t part
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : 64);
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_gamma_C == 1 ? 4096 : opwright_apart(diff_gamma_C, 1));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1104,10 +1104,10 @@ static void group_norm_backward_f32_2_diff_beta_C_(void *context_, int64_t part_
     const opwright_group_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t diff_beta_C = sizes_->diff_beta_C;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : 64);
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t block_ = opwright_block(C, 1, parts_, diff_beta_C == 1 ? 4096 : opwright_apart(diff_beta_C, 1));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -58,7 +58,7 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_X_step_ == 1 && dst_X_step_ == 1 ? 1073741824 : opwright_apart(src_X_step_, dst_X_step_);
     const int64_t total_ = N * G;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -181,13 +181,13 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
-    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
-    const int64_t variance_absent_ = sizes_->variance_absent_;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
-    const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : 64);
+    const int64_t variance_absent_ = sizes_->variance_absent_;
+    const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : opwright_min(opwright_apart(opwright_floor_div(C, G) * src_C, mean_G), opwright_apart(variance_G, 1)));
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -696,7 +696,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : opwright_min(opwright_apart(src_C, dst_C), opwright_apart(gamma_C, beta_C));
     const int64_t total_ = N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);

@@ -271,7 +271,7 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : opwright_apart(diff_src_C, diff_dst_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -399,7 +399,7 @@ static void interpolate_backward_f32_1_diff_src_X_(void *context_, int64_t part_
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : opwright_apart(diff_src_X_w_, 1);
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

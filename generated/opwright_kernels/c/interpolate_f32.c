@@ -78,8 +78,8 @@ static void interpolate_f32_0_o(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
-                const int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
                 if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
+                    const int64_t whole_1_ = opwright_modulo(A_h_ * o_h_ + B_h_, Q_h_);
                     for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
                         float *restrict reckoned_0__row_ = reckoned_0_ + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_)))));
@@ -121,11 +121,14 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
@@ -146,14 +149,10 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, src_C == 1 && dst_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : opwright_apart(dst_C, src_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -176,16 +175,11 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, C);
             for (int64_t o_w_ = from_; o_w_ < to_; ++o_w_) {
-                const int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
-                const int64_t whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                 if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        blend[c - begin_] = 0.0f;
-                    }
+                    const int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                     if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                         for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
                             const int64_t n_ = 256;
-                            float *restrict blend_row_ = blend + (c - begin_);
                             float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -202,13 +196,26 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = tile_[i_ + j_];
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
                         for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                             const int64_t n_ = 64;
-                            float *restrict blend_row_ = blend + (c - begin_);
                             float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -225,13 +232,27 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = tile_[i_ + j_];
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
+                            c = opwright_min(c, end_ - 32);
                             const int64_t n_ = 32;
-                            float *restrict blend_row_ = blend + (c - begin_);
                             float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -248,13 +269,26 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = tile_[i_ + j_];
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
-                        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                        for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                             const int64_t n_ = end_ - c;
-                            float *restrict blend_row_ = blend + (c - begin_);
                             float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -271,13 +305,28 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = tile_[i_ + j_];
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }
                 if (mode_word_ == 0) {
+                    const int64_t whole_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
                         float dst_room_[512];
@@ -297,29 +346,6 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-                        }
-                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
-                    }
-                }
-                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float dst_room_[512];
-                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
-                        const float *restrict blend_row_ = blend + (c - begin_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                            float cells_[16];
-                            #pragma GCC unroll 1
-                            for (int64_t j_ = 0; j_ < 16; ++j_) {
-                                cells_[j_] = blend_row_[i_ + j_];
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
                         }
                         opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                     }
@@ -355,11 +381,14 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     float *const dst = call_->dst;
     const opwright_interpolate_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const blend = (float *)(void *)(call_->scratch_ + sizes_->blend_at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_C = sizes_->dst_C;
+    const int64_t dst_X_d_ = sizes_->dst_X[0];
+    const int64_t dst_X_h_ = sizes_->dst_X[1];
+    const int64_t dst_X_w_ = sizes_->dst_X[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
@@ -380,11 +409,7 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t dst_C = sizes_->dst_C;
-    const int64_t dst_X_d_ = sizes_->dst_X[0];
-    const int64_t dst_X_h_ = sizes_->dst_X[1];
-    const int64_t dst_X_w_ = sizes_->dst_X[2];
+    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, 512);
@@ -420,16 +445,11 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                 }
             }
             for (int64_t o_h_ = from_; o_h_ < to_; ++o_h_) {
-                const int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
-                const int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
                 if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; ++o_w_) {
-                        blend[o_w_ - begin_] = 0.0f;
-                    }
+                    const int64_t whole_1_ = opwright_floor_div(A_h_ * o_h_ + B_h_, Q_h_);
                     if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                         for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 256) {
                             const int64_t n_ = opwright_min(256, end_ - o_w_);
-                            float *restrict blend_row_ = blend + (o_w_ - begin_);
                             float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
@@ -446,13 +466,28 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                                     }
                                 }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                blend_row_[i_] += tile_[i_];
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = tile_[i_ + j_];
+                                }
+                                opwright_put_line(dst_row_ + i_, cells_, past_);
                             }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                         }
                     }
                 }
                 if (mode_word_ == 0) {
+                    const int64_t whole_3_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_h_ * o_h_ + B_h_) + Q_h_, 2 * Q_h_), 0), I_h_ - 1);
                     for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
                         float dst_room_[512];
@@ -472,29 +507,6 @@ static void interpolate_f32_1_o(void *context_, int64_t part_)
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             dst_row_[whole_ + j_] = src_room_[whole_ + j_];
-                        }
-                        opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
-                    }
-                }
-                if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                    for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float dst_room_[512];
-                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
-                        float *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 4, total_);
-                        const float *restrict blend_row_ = blend + (o_w_ - begin_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                            float cells_[16];
-                            #pragma GCC unroll 1
-                            for (int64_t j_ = 0; j_ < 16; ++j_) {
-                                cells_[j_] = blend_row_[i_ + j_];
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = blend_row_[whole_ + j_];
                         }
                         opwright_put_f32(dst_row_, dst_first_, dst_X_w_, n_);
                     }

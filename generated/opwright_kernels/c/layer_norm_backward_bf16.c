@@ -42,7 +42,7 @@ static void layer_norm_backward_bf16_0_b(void *context_, int64_t part_)
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const double epsilon = sizes_->epsilon;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, variance_B_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, variance_B_step_ == 1 ? 4096 : opwright_apart(variance_B_step_, 1));
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -71,7 +71,6 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
@@ -80,9 +79,10 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : opwright_apart(diff_dst_C_step_, src_C_step_));
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -407,7 +407,7 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_B_step_, src_B_step_), opwright_apart(mean_B_step_, 1));
     const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t total_ = C_rows_ * C_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -511,7 +511,7 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(gamma_C_step_, diff_dst_C_step_), opwright_apart(src_C_step_, diff_src_C_step_));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -662,7 +662,7 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_dst_B_step_, src_B_step_), opwright_apart(mean_B_step_, diff_src_B_step_)));
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1026,13 +1026,13 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_gamma_C_step_ = sizes_->diff_gamma_C[sizes_->C_rank - 1];
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : opwright_apart(diff_gamma_C_step_, diff_beta_C_step_));
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

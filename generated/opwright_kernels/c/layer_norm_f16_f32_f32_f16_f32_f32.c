@@ -202,10 +202,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
-    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
-    const int64_t variance_absent_ = sizes_->variance_absent_;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, 512);

@@ -54,7 +54,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, beta_C_step_));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -204,13 +204,13 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
-    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
-    const int64_t variance_absent_ = sizes_->variance_absent_;
+    const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
+    const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && dst_B_step_ == 1 && mean_B_step_ == 1 && variance_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(src_B_step_, dst_B_step_), opwright_apart(mean_B_step_, variance_B_step_)));
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -51,7 +51,7 @@ static void mat_mul_backward_bf16_0_n_p1_(void *context_, int64_t part_)
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t block_ = diff_dst_N_p1_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_N_p1_ == 1 ? 1073741824 : opwright_apart(diff_dst_N_p1_, 1);
     const int64_t total_ = N_p0_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -125,7 +125,7 @@ static void mat_mul_backward_bf16_1_n_p1_(void *context_, int64_t part_)
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
     const int64_t weights_N_p1_ = sizes_->weights_N_p1_;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = diff_dst_N_p1_ == 1 && weights_N_p1_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_N_p1_ == 1 && weights_N_p1_ == 1 ? 1073741824 : opwright_apart(diff_dst_N_p1_, weights_N_p1_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M * K;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -241,7 +241,7 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
     const int64_t weights_N_p1_ = sizes_->weights_N_p1_;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, weights_K == 1 ? 4096 : opwright_apart(weights_K, 1));
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -481,7 +481,7 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
     const int64_t K = sizes_->K;
-    const int64_t block_ = diff_src_K == 1 ? 4096 : 64;
+    const int64_t block_ = diff_src_K == 1 ? 4096 : opwright_apart(diff_src_K, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
@@ -525,7 +525,7 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
     const int64_t M = sizes_->M;
-    const int64_t block_ = diff_src_M == 1 ? 4096 : 64;
+    const int64_t block_ = diff_src_M == 1 ? 4096 : opwright_apart(diff_src_M, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
@@ -575,7 +575,7 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * M, parts_, diff_src_K == 1 ? 4096 : opwright_apart(diff_src_K, 1));
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -657,7 +657,7 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(M, B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * K, parts_, diff_src_M == 1 && K == 1 ? 4096 : opwright_apart(diff_src_M, K));
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p2__rows_ * B_p2__inner_ * blocks_ * K;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -756,7 +756,7 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_dst_N_p1_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_dst_N_p1_ == 1 ? 4096 : opwright_apart(diff_dst_N_p1_, 1));
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * blocks_ * N_p0_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1016,7 +1016,7 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, N_p0_ * N_p1_ == 1 && src_K == 1 ? 4096 : opwright_apart(N_p0_ * N_p1_, src_K));
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * blocks_ * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1134,7 +1134,7 @@ static void mat_mul_backward_bf16_3_m(void *context_, int64_t part_)
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = diff_dst_M == 1 && src_M == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_M == 1 && src_M == 1 ? 1073741824 : opwright_apart(diff_dst_M, src_M);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * K * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1232,7 +1232,7 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
     const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
     const int64_t N_p1_ = sizes_->N_p1_;
-    const int64_t block_ = diff_weights_N_p1_ == 1 ? 4096 : 64;
+    const int64_t block_ = diff_weights_N_p1_ == 1 ? 4096 : opwright_apart(diff_weights_N_p1_, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
@@ -1280,7 +1280,7 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
     const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
     const int64_t K = sizes_->K;
-    const int64_t block_ = diff_weights_K == 1 ? 4096 : 64;
+    const int64_t block_ = diff_weights_K == 1 ? 4096 : opwright_apart(diff_weights_K, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
@@ -1335,7 +1335,7 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_weights_N_p1_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N_p1_, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * N_p0_, parts_, diff_weights_N_p1_ == 1 ? 4096 : opwright_apart(diff_weights_N_p1_, 1));
     const int64_t blocks_ = opwright_ceil_div(N_p1_, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * K * blocks_ * N_p0_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1425,7 +1425,7 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p0__rows_ = opwright_rows(sizes_->B_p0__rank, sizes_->B_p0__extents);
-    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K, B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * N_p1_, parts_, diff_weights_K == 1 && N_p0_ * N_p1_ == 1 ? 4096 : opwright_apart(diff_weights_K, N_p0_ * N_p1_));
     const int64_t blocks_ = opwright_ceil_div(K, block_);
     const int64_t total_ = B_p0__rows_ * B_p0__inner_ * B_p1__rows_ * B_p1__inner_ * N_p0_ * blocks_ * N_p1_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1504,7 +1504,7 @@ static void mat_mul_backward_bf16_5_n_p0_(void *context_, int64_t part_)
     float *const diff_bias_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_bias_sum__at);
     const int64_t diff_bias_N_p0_ = sizes_->diff_bias_N_p0_;
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N_p0_, 1, parts_, diff_bias_N_p0_ == 1 ? 4096 : opwright_apart(diff_bias_N_p0_, 1));
     const int64_t blocks_ = opwright_ceil_div(N_p0_, block_);
     const int64_t total_ = blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

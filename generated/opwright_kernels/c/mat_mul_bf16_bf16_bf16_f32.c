@@ -41,7 +41,7 @@ static void mat_mul_bf16_bf16_bf16_f32_0_k(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : opwright_apart(src_K, weights_K);
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -113,7 +113,7 @@ static void mat_mul_bf16_bf16_bf16_f32_0_m(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : opwright_apart(N, src_M));
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -184,7 +184,7 @@ static void mat_mul_bf16_bf16_bf16_f32_0_n(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : opwright_apart(weights_N, 1));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -354,7 +354,7 @@ static void mat_mul_bf16_bf16_bf16_f32_1_n_of_sums(const void *context_, int64_t
     const int64_t dst_N = sizes_->dst_N;
     const int64_t bias_N = sizes_->bias_N;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : 64;
+    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : opwright_apart(dst_N, bias_N);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {
@@ -398,7 +398,7 @@ static void mat_mul_bf16_bf16_bf16_f32_1_n(void *context_, int64_t part_)
     const int64_t bias_N = sizes_->bias_N;
     const int64_t bias_by_ = bias_N != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : 64);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -419,18 +419,18 @@ static void mat_mul_bf16_bf16_bf16_f32_1_n(void *context_, int64_t part_)
                 float dst_room_[512];
                 float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
                 float *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
-                const int64_t whole_ = n_ / 16 * 16;
+                const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_N, n_ * 4, total_);
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_bf16 bias_room_[512];
-                const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 16, bias_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
                         cells_[j_] = sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]);
                     }
                     opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                     dst_row_[whole_ + j_] = sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]);

@@ -41,7 +41,7 @@ static void mat_mul_f16_0_k(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : opwright_apart(src_K, weights_K);
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -113,7 +113,7 @@ static void mat_mul_f16_0_m(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : opwright_apart(N, src_M));
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -184,7 +184,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : opwright_apart(weights_N, 1));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -41,7 +41,7 @@ static void mat_mul_f32_0_k(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : opwright_apart(src_K, weights_K);
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -113,7 +113,7 @@ static void mat_mul_f32_0_m(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : opwright_apart(N, src_M));
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -184,7 +184,7 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : opwright_apart(weights_N, 1));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -354,7 +354,7 @@ static void mat_mul_f32_1_n_of_sums(const void *context_, int64_t cell_, int64_t
     const int64_t dst_N = sizes_->dst_N;
     const int64_t bias_N = sizes_->bias_N;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : 64;
+    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : opwright_apart(dst_N, bias_N);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {
@@ -398,7 +398,7 @@ static void mat_mul_f32_1_n(void *context_, int64_t part_)
     const int64_t bias_N = sizes_->bias_N;
     const int64_t bias_by_ = bias_N != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : 64);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -364,7 +364,7 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : opwright_min(opwright_apart(S_w_ * src_X_w_, S_w_), opwright_apart(diff_dst_X_w_, 1));
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

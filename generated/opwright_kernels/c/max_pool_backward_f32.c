@@ -67,7 +67,7 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && src_C == 1 && diff_dst_C == 1 ? 512 : 64);
+    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && src_C == 1 && diff_dst_C == 1 ? 512 : opwright_min(opwright_apart(diff_src_C, src_C), opwright_apart(diff_dst_C, 1)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -371,7 +371,7 @@ static void max_pool_backward_f32_0_o(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ * diff_src_X_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ * diff_src_X_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : opwright_min(opwright_apart(S_w_ * src_X_w_, S_w_ * diff_src_X_w_), opwright_apart(diff_dst_X_w_, 1));
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -512,7 +512,7 @@ static void max_pool_backward_f32_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_src_X_w_ == 1 ? 1073741824 : opwright_apart(diff_src_X_w_, 1);
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

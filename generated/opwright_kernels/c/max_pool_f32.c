@@ -56,7 +56,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
-    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C, N * O_d_ * O_h_ * O_w_, parts_, dst_C == 1 && src_C == 1 ? 4096 : opwright_apart(dst_C, src_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * O_d_ * O_h_ * blocks_ * O_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -284,7 +284,7 @@ static void max_pool_f32_0_o(void *context_, int64_t part_)
     const int64_t dst_X_d_ = sizes_->dst_X[0];
     const int64_t dst_X_h_ = sizes_->dst_X[1];
     const int64_t dst_X_w_ = sizes_->dst_X[2];
-    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(O_w_, N * C * O_d_ * O_h_, parts_, S_w_ * src_X_w_ == 1 && dst_X_w_ == 1 ? 4096 : opwright_apart(S_w_ * src_X_w_, dst_X_w_));
     const int64_t blocks_ = opwright_ceil_div(O_w_, block_);
     const int64_t total_ = N * C * O_d_ * blocks_ * O_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

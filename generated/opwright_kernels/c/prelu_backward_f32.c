@@ -370,7 +370,7 @@ static void prelu_backward_f32_2_diff_slope_X_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(SI_w_, SN * SC * SI_d_ * SI_h_, parts_, diff_slope_X_w_ == 1 ? 4096 : opwright_apart(diff_slope_X_w_, 1));
     const int64_t blocks_ = opwright_ceil_div(SI_w_, block_);
     const int64_t total_ = SN * SC * SI_d_ * blocks_ * SI_h_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -444,7 +444,7 @@ static void prelu_backward_f32_2_diff_slope_C_(void *context_, int64_t part_)
     const int64_t SI_d_ = sizes_->SI[0];
     const int64_t SC = sizes_->SC;
     const int64_t SN = sizes_->SN;
-    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(SC, SN * SI_d_ * SI_h_ * SI_w_, parts_, diff_slope_C == 1 && SI_d_ * (SI_h_ * SI_w_) == 1 ? 4096 : opwright_apart(diff_slope_C, SI_d_ * (SI_h_ * SI_w_)));
     const int64_t blocks_ = opwright_ceil_div(SC, block_);
     const int64_t total_ = SN * SI_d_ * SI_h_ * blocks_ * SI_w_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

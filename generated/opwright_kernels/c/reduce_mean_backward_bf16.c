@@ -33,7 +33,7 @@ static void reduce_mean_backward_bf16_0_k(void *context_, int64_t part_)
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, diff_dst_K_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, diff_dst_K_step_ == 1 ? 4096 : opwright_apart(diff_dst_K_step_, 1));
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -63,7 +63,7 @@ static void reduce_mean_backward_bf16_1_r(void *context_, int64_t part_)
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
-    const int64_t block_ = opwright_block(R_inner_, K_rows_ * K_inner_ * R_rows_, parts_, diff_src_R_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(R_inner_, K_rows_ * K_inner_ * R_rows_, parts_, diff_src_R_step_ == 1 ? 4096 : opwright_apart(diff_src_R_step_, 1));
     const int64_t blocks_ = opwright_ceil_div(R_inner_, block_);
     const int64_t total_ = K_rows_ * K_inner_ * R_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -125,7 +125,7 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_ * R_rows_ * R_inner_, parts_, diff_src_K_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_ * R_rows_ * R_inner_, parts_, diff_src_K_step_ == 1 ? 4096 : opwright_apart(diff_src_K_step_, 1));
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * R_rows_ * blocks_ * R_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -33,7 +33,7 @@ static void reduce_min_f32_0_r(void *context_, int64_t part_)
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = src_R_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_R_step_ == 1 ? 1073741824 : opwright_apart(src_R_step_, 1);
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t total_ = K_rows_ * K_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -93,7 +93,7 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : opwright_apart(dst_K_step_, src_K_step_));
     const int64_t blocks_ = opwright_ceil_div(K_inner_, block_);
     const int64_t total_ = K_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

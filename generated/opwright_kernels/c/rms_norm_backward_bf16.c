@@ -58,7 +58,7 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_C_p1__step_ == 1 && diff_dst_C_p1__step_ == 1 && gamma_C_p1__step_ == 1 && diff_src_C_p1__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_C_p1__step_ == 1 && diff_dst_C_p1__step_ == 1 && gamma_C_p1__step_ == 1 && diff_src_C_p1__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p1__step_, diff_dst_C_p1__step_), opwright_apart(gamma_C_p1__step_, diff_src_C_p1__step_));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -208,7 +208,7 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && gamma_C_p0__step_ == 1 && diff_src_C_p0__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = src_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && gamma_C_p0__step_ == 1 && diff_src_C_p0__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p0__step_, diff_dst_C_p0__step_), opwright_apart(gamma_C_p0__step_, diff_src_C_p0__step_));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -361,7 +361,7 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(src_B_step_, diff_dst_B_step_), opwright_apart(diff_src_B_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
     const int64_t total_ = B_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -791,7 +791,7 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
-    const int64_t block_ = diff_dst_C_p1__step_ == 1 && src_C_p1__step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_C_p1__step_ == 1 && src_C_p1__step_ == 1 ? 1073741824 : opwright_apart(diff_dst_C_p1__step_, src_C_p1__step_);
     const int64_t total_ = C_p0__rows_ * C_p0__inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -867,7 +867,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
-    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_gamma_C_p0__step_, diff_dst_C_p0__step_), opwright_apart(src_C_p0__step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(C_p0__inner_, block_);
     const int64_t total_ = C_p0__rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -1171,7 +1171,7 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
-    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 ? 1073741824 : opwright_apart(diff_dst_B_step_, src_B_step_);
     const int64_t total_ = C_p0__rows_ * C_p0__inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

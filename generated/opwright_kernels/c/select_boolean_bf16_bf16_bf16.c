@@ -35,7 +35,7 @@ static void select_boolean_bf16_bf16_bf16_0_x(void *context_, int64_t part_)
     const int64_t src_1_by_ = src_1_X_step_ != 0;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && cond_X_step_ == cond_by_ && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : 64);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && cond_X_step_ == cond_by_ && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : opwright_min(opwright_apart(dst_X_step_, cond_X_step_), opwright_apart(src_0_X_step_, src_1_X_step_)));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -50,20 +50,21 @@ static void select_boolean_bf16_bf16_bf16_0_x(void *context_, int64_t part_)
         opwright_bf16 dst_room_[512];
         opwright_bf16 * dst_first_ = call_->dst + (dst_X_x_at_ + x * dst_X_step_);
         opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
-        const int64_t whole_ = n_ / 32 * 32;
+        const int64_t whole_ = n_ / 64 * 64;
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
         uint8_t cond_room_[512];
-        const uint8_t *restrict cond_row_ = opwright_row_boolean(call_->cond + (cond_X_x_at_ + x * cond_X_step_), cond_X_step_, cond_by_ ? n_ : 32, cond_room_);
+        const uint8_t *restrict cond_row_ = opwright_row_boolean(call_->cond + (cond_X_x_at_ + x * cond_X_step_), cond_X_step_, cond_by_ ? n_ : 64, cond_room_);
         opwright_bf16 src_0_room_[512];
-        const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 32, src_0_room_);
+        const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 64, src_0_room_);
         opwright_bf16 src_1_room_[512];
-        const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(call_->src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 32, src_1_room_);
-        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-            opwright_bf16 cells_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
+        const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(call_->src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 64, src_1_room_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
+            opwright_bf16 cells_[64];
+            for (int64_t j_ = 0; j_ < 64; ++j_) {
                 cells_[j_] = opwright_cut_bf16((float)(cond_row_[i_ * cond_by_ + j_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[i_ * src_0_by_ + j_]) : opwright_from_bf16(src_1_row_[i_ * src_1_by_ + j_]));
             }
             opwright_put_line(dst_row_ + i_, cells_, past_);
+            opwright_put_line(dst_row_ + (i_ + 32), cells_ + 32, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
             dst_row_[whole_ + j_] = opwright_cut_bf16((float)(cond_row_[whole_ * cond_by_ + j_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[whole_ * src_0_by_ + j_]) : opwright_from_bf16(src_1_row_[whole_ * src_1_by_ + j_]));

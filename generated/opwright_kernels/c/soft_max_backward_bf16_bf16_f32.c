@@ -44,7 +44,7 @@ static void soft_max_backward_bf16_bf16_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_dst_A_step_, dst_A_step_), opwright_apart(diff_src_A_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -198,20 +198,20 @@ static void soft_max_backward_bf16_bf16_f32_0_a(void *context_, int64_t part_)
                     float diff_src_room_[512];
                     float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
                     float *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
+                    const int64_t whole_ = n_ / 32 * 32;
                     const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 4, total_);
                     opwright_bf16 dst_room_[512];
                     const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     const float *restrict total_row_ = total + (a - begin_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float cells_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
                             cells_[j_] = opwright_from_bf16(dst_row_[i_ + j_]) * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - total_row_[i_ + j_]);
                         }
                         opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        opwright_put_line(diff_src_row_ + (i_ + 16), cells_ + 16, past_);
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         diff_src_row_[whole_ + j_] = opwright_from_bf16(dst_row_[whole_ + j_]) * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - total_row_[whole_ + j_]);
@@ -258,7 +258,7 @@ static void soft_max_backward_bf16_bf16_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_C, dst_C), opwright_apart(diff_src_C, 1));
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

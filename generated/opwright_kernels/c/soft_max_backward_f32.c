@@ -44,7 +44,7 @@ static void soft_max_backward_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_dst_A_step_, dst_A_step_), opwright_apart(diff_src_A_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -258,7 +258,7 @@ static void soft_max_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : 64;
+    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_C, dst_C), opwright_apart(diff_src_C, 1));
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

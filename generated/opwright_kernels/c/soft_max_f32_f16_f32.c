@@ -575,7 +575,7 @@ static void soft_max_f32_f16_f32_0_o(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = stats_One == 1 ? 1073741824 : 64;
+    const int64_t block_ = stats_One == 1 ? 1073741824 : opwright_apart(stats_One, 1);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -61,7 +61,7 @@ static void static_reshape_backward_bf16_1_diff_src_X_(void *context_, int64_t p
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, diff_src_X_step_ == 1 ? 4096 : 64);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, diff_src_X_step_ == 1 ? 4096 : opwright_apart(diff_src_X_step_, 1));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

@@ -54,12 +54,6 @@ def absence(output: str) -> str:
     return f"{output}_absent_"
 
 
-def alike(part: Part) -> list[list[Formula]]:
-    """The formulas of a step, those of the same value together."""
-    values = dict.fromkeys(formula.value for formula in part.formulas)
-    return [[formula for formula in part.formulas if formula.value == value] for value in values]
-
-
 @dataclass(frozen=True)
 class Walk:
     """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
@@ -81,7 +75,7 @@ class Lowering(Tasks):
     """The loops of a phase around its elements."""
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
-        super().__init__(op, row, found, phase, lanes)
+        super().__init__(op, row, found, step_endings.cases(found, phase) if lanes in phase.own else phase, lanes)
         self.sums = 0  # names of accumulators of reductions over lanes
 
     def body(self) -> tuple[Stmt, ...]:
@@ -136,19 +130,20 @@ class Lowering(Tasks):
         ended: tuple[Part, ...] = ()
         for part in self.phase.parts:
             if part not in ended:
-                ended = self.following(part)
-                made.append(self.part(part, ended))
+                following = self.following(part)
+                ended += following
+                made.append(self.part(part, following))
         return step_fusion.fused(self.program, made, loops)
 
     def following(self, part: Part) -> tuple[Part, ...]:
         """The steps that follow a step within its tiles of lanes."""
-        if self.lanes is None or not self.blocked or self.needed(part):
+        if self.lanes is None or not self.blocked:
             return ()
         found = step_endings.following(self.phase, part, self.staged.private, self.lanes.name)
         if not found:
             return ()
-        formula = part.formulas[0]
-        own, *others = [self.walk(step, formula) for step in (part, *found) for formula in step.formulas]
+        formula = step_endings.adding(part)[0][0]
+        own, others = self.walk(part, formula), [self.walk(step, one) for step in found for one in step.formulas]
         tiled = own.laned and step_tiles.possible(self, part, formula, own.reduced, own.bounds)
         certain = not own.outer and "" not in own.bounds.tests  # each cell begins in a tile
         return found if tiled and certain and all(walk.plain for walk in others) else ()
@@ -157,9 +152,7 @@ class Lowering(Tasks):
         begins = self.staged.program.first_writer(part.target.tensor) is part and not following
         first = self.first(part) if begins else ()
         result: list[Stmt] = []
-        for formulas in alike(part):
-            if part.operator == "sum" and formulas[0].value == expr.Number(0):
-                continue  # which is what cells begin with
+        for formulas in step_endings.adding(part):
             self.leave_rows()
             found = self.formula(part, formulas[0], following)
             if part.by is not None:
@@ -236,11 +229,13 @@ class Lowering(Tasks):
         made: list[Stmt] = []
         for step in following:
             loops: list[Stmt] = []
-            for formulas in alike(step):
+            for formulas in step_endings.alike(step):
                 row = Row(self, self.values_of(step.target.tensor), step, formulas[0])
                 row.rows[part.target] = step_tiles.TILE.name
                 stored = row.written()
-                test = step.by is not None and self.is_word(step.by, [formula.word for formula in formulas])
+                words = [formula.word for formula in formulas]
+                made_for = [formula.word for formula in step_endings.adding(part)[0]] if part.by == step.by else []
+                test = step.by is not None and {*words} != {*made_for} and self.is_word(step.by, words)
                 loops += [If(test, stored, source=step.source)] if test else stored
             needed = self.needed(step)
             if needed:

@@ -114,7 +114,7 @@ class Row:
             if self.lined:
                 size, c_type = DTYPES[dtype].size, self.elements.c_type(target.tensor)
                 make = lambda position: self.at(position, lambda: self.inside.copied(value, dtype))  # noqa: E731
-                return step_lines.stored(row, c_type, size, make, source)
+                return step_lines.stored(row, c_type, size, self.narrowest(), make, source)
             cell = Index(Name(row), Name("i_"))
             copies = operator == "set" and not wide
             made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype) if copies else self.inside.cell(value))
@@ -133,6 +133,11 @@ class Row:
         else:
             loops = self.powers(loop) or loop(value)
         return (*self.before, *loops, *self.after)
+
+    def narrowest(self) -> int:
+        """The bytes of a cell of the narrowest type that the rows of a step have."""
+        rows = [self.part.target, *(read for read in self.formula.reads if self.lane in expr.names(read))]
+        return min(DTYPES[self.elements.dtype(row.tensor)].size for row in rows)
 
     def widened(self, dtype: str) -> bool:
         """Whether values are buffered first, because an instruction converts them to a type that C lacks."""
@@ -296,11 +301,7 @@ class Row:
             return name
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
-        cells = (
-            N
-            if by is None
-            else Conditional(by, N, step_lines.cells_of(DTYPES[elements.dtype(self.part.target.tensor)].size))
-        )
+        cells = N if by is None else Conditional(by, N, step_lines.cells_of(self.narrowest()))
         row = Call(f"opwright_row_{dtype}", (self._at(read), step, cells, Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
@@ -356,7 +357,7 @@ class Row:
         step = elements.step(target)
         assert step is not None
         self.rows[target] = name
-        lines = step_lines.declared(name, step, DTYPES[dtype].size) if self.lined else []
+        lines = step_lines.declared(name, step, DTYPES[dtype].size, self.narrowest()) if self.lined else []
         if step == ONE:
             self.before += [Declare(name, self._at(target), f"{c_type} *restrict", changes=True), *lines]
             return name

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from ..derive.phases import Phase, Staged
 from ..derive.program import INITIAL, Part
@@ -20,9 +21,6 @@ from .step_elements import BEGIN, END, ROOM
 from .step_loops import Loop, Loops, letter_of
 
 LONG = 2**30  # lanes per block along a row
-# Lanes per block whose neighbours lie apart: each has lines of its own. Max pool 3x3 of 8x64x28x28 NCX f32, samples and
-# channels one letter, takes 1.41 of the time with 512 (AMD Zen 4, gcc 12.2).
-FAR = 64
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
 NONE = nodes.Unary("-", ONE)  # no lane
 TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
@@ -109,7 +107,7 @@ class Tasks(Loops):
             kept, body = step_wholes.inlined(block, (*begins, *body))
             numbered = [one for one in numbered if one not in block or one in kept]
             changing = [replace(one, changes=False) for one in changing]
-            loop = For("task_", begin.value, end, (*numbered, *changing, *body))
+            loop = For("task_", begin.value, end, (*numbered, *step_wholes.sunk(changing, body)))
             return [number, past, *always, loop]
         if self.run_letter(digits):
             return [*span, *always, *self.in_runs(digits, numbered, wholes, begins, body)]
@@ -138,12 +136,13 @@ class Tasks(Loops):
         begin, past = Name("from_"), Name("to_")
         own = [replace(one, changes=False) for one in wholes.get(letter, ())]
         shared = [one for name, found in wholes.items() if name != letter for one in found]
+        changing = [one for one in begins if letter in nodes.names(one)]
         run = (
             Declare(
                 past.name, Call("opwright_min", (extent, Binary("-", Binary("+", begin, Name("end_task_")), task)))
             ),
-            *(one for one in begins if letter not in nodes.names(one)),
-            For(letter, begin, past, (*own, *(one for one in begins if letter in nodes.names(one)), *body)),
+            *(one for one in begins if one not in changing),
+            For(letter, begin, past, step_wholes.sunk(own, (*changing, *body))),
             Assign(task, Binary("-", Binary("-", past, begin), ONE), "+="),
             Assign(begin, ZERO),
             *self.next_task(others, wholes),
@@ -286,4 +285,8 @@ class Tasks(Loops):
         if ZERO in steps or not steps or self.kept:
             return room if steps or self.kept else long
         beside = nodes.both([Binary("==", step, one) for step, one in steps.items()])
-        return Conditional(beside, long, nodes.integer(FAR))
+        pairs = zip_longest(*[iter(steps)] * 2, fillvalue=ONE)
+        few, *fewer = (Call("opwright_apart", pair) for pair in pairs)
+        for other in fewer:
+            few = Call("opwright_min", (few, other))
+        return Conditional(beside, long, few)

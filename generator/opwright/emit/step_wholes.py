@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..language.source import Code
@@ -165,6 +166,20 @@ def inlined(
         return nodes.mapped(code, inner) if nodes.names(code) & found.keys() else code
 
     return [one for one in declared if one.name not in found], tuple(map(inner, body))
+
+
+def sunk(declared: Sequence[Declare], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The definitions of values before a body; of those that only one choice in it uses, at its beginning."""
+    kept, made = [], [*body]
+    for one in reversed(declared):
+        users = [number for number, statement in enumerate(made) if one.name in nodes.names(statement)]
+        user = made[users[0]] if len(users) == 1 else None
+        others = any(one.name in nodes.names(other.value) for other in declared if other is not one)
+        if isinstance(user, If) and one.name not in nodes.names(user.condition) and not others:
+            made[users[0]] = replace(user, body=(one, *user.body))
+        else:
+            kept.append(one)
+    return (*reversed(kept), *made)
 
 
 def _uses(codes: Iterable[Code], wanted: AbstractSet[str]) -> dict[str, int]:
