@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import opwright_kernels as ok
 import pytest
 from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from opwright_kernels.torch._glue import GLUE  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 PROGRAM = """
@@ -247,3 +251,118 @@ def test_gradients_of_gradients_run_from_operator_to_operator(known: Any) -> Non
         padded = torch.nn.functional.pad(src, (0, 1, 1, 0))
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-2)
+
+
+def own_reader(function: str) -> Any:
+    """The function that PyTorch has for an operator, which reads every call."""
+    return torch._C._jit_get_operation(f"opwright::{function}")[0]
+
+
+def outcome(call: Any, given: Any, named: Any) -> Any:
+    try:
+        found = call(*given, **named)
+    except Exception as error:
+        return type(error), str(error).splitlines()[0]
+    parts = found if isinstance(found, tuple) else (found,)
+    return len(parts), [(one.dtype, one.stride(), one.requires_grad, one.tolist()) for one in parts]
+
+
+class Own(torch.Tensor):
+    """A tensor whose operators mean something else."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return torch.full((2, 2), 7.0)
+
+
+# Of each kind of argument: plain values, and such as PyTorch itself has to read, turn into others or refuse.
+VALUES = [
+    None,
+    True,
+    2,
+    2**70,
+    1.5,
+    float("nan"),
+    np.int64(1),
+    np.float32(1.5),
+    "NCX",
+    "\ud800",
+    [1, 1],
+    (1, 1),
+    [],
+    [True, 1],
+]
+VALUES += [
+    [1.0, 2.0],
+    [None, 1],
+    [2**70, 1],
+    torch.zeros(2),
+    torch.nn.Parameter(torch.zeros(4, 8)),
+    np.zeros((4, 8)),
+    object,
+]
+
+
+@pytest.mark.parametrize("function", [*ASKING, "clamp", "concat"])
+def test_arguments_are_read_as_pytorch_reads_them(known: Any, function: str) -> None:
+    shapes, named = {"clamp": ([(4, 8)], {"least": 0.0, "greatest": 1.0}), "concat": ([], {"axis": 0}), **ASKING}[
+        function
+    ]
+    given: list[Any] = [torch.randn(*shape) for shape in shapes] or [[torch.ones(2, 3), torch.ones(1, 3)]]
+    operator, general = getattr(torch.ops.opwright, function), own_reader(function)
+    names = [argument.name for argument in operator.default._schema.arguments]
+    tensors, plain = dict(zip(names, given, strict=False)), outcome(general, given, named)
+    values: list[Any] = [*VALUES, given[0].clone().as_subclass(Own)] if shapes else VALUES
+    calls = [(given, named), ([], {**tensors, **named}), ([*given, *named.values()], {}), (given, {**named, "odd": 1})]
+    calls += [(given, {**named, names[0]: given[0]}), (given[1:], named), ([*given, *given], named)]
+    for at, name in enumerate(names):
+        left = {key: value for key, value in named.items() if key != name}
+        rest = {key: value for key, value in tensors.items() if key != name}
+        calls += [([], {**rest, **left})]
+        if at < len(given):
+            calls += [([*given[:at], value, *given[at + 1 :]], named) for value in values]
+        else:
+            calls += [(given, {**left, name: value}) for value in values]
+    for one in (operator, operator.default):
+        assert type(one._op).__name__ == "Reader"
+        assert outcome(one, given, named) == plain
+        assert isinstance(plain[0], int)
+        for places, words in calls:
+            assert repr(outcome(one, places, words)) == repr(outcome(general, places, words)), (places, words)
+
+
+def test_reading_arguments_changes_nothing_else_about_an_operator(known: Any) -> None:
+    operator, src = known
+    general, seen = own_reader("tanh"), []
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Mode():
+        operator(src)
+    assert seen == [operator]
+    assert copy.deepcopy(operator) is operator
+    assert {operator.default: 1}[torch.ops.opwright.tanh.default] == 1
+    assert torch.jit.script(scripted)(src).equal(operator(src))
+    assert torch.jit.trace(operator, (src,))(src).equal(operator(src))
+    assert operator._op.__name__ == general.__name__
+    assert torch.fx.symbolic_trace(lambda one: torch.ops.opwright.tanh(one))(src).equal(operator(src))
+
+
+def scripted(src: torch.Tensor) -> torch.Tensor:
+    return torch.ops.opwright.tanh(src)
+
+
+def test_the_many_arguments_of_a_convolution_are_read_in_less_time_than_pytorch_takes(known: Any) -> None:
+    given = torch.randn(1, 4, 4, 4), torch.randn(4, 4, 1, 1)
+    times: dict[Any, list[float]] = {torch.ops.opwright.convolution: [], own_reader("convolution"): []}
+    for _ in range(30):
+        for call, taken in times.items():
+            start = time.perf_counter()
+            for _ in range(100):
+                call(*given, **OPTIONS)
+            taken.append(time.perf_counter() - start)
+    ours, theirs = map(min, times.values())
+    assert ours < 0.75 * theirs

@@ -8,8 +8,10 @@ Python's, and `state` says why.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import sysconfig
 import threading
 from collections.abc import Sequence
 from itertools import count
@@ -23,13 +25,15 @@ from .._arrays import Array, is_ready
 from .._errors import BuildError
 from .._operation import Operation, thread_count
 from .._step_kernels import is_walkable
-from .._units import Unit
+from .._units import Unit, python_include
 
 _CDEF = """\
 void *opwright_torch_new(void);
 void *opwright_torch_add(
     void *glue, void *known, const char *space, const char *name, const char *overload, int autograd);
 void opwright_torch_remove(void *known);
+void *opwright_torch_reader(
+    void *known, void *general, void *tensor, void *memory, void *parameter, void *wrap, void *translate);
 int64_t opwright_torch_hits(void *known);
 int opwright_torch_asked(void *glue);
 void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison);
@@ -40,19 +44,27 @@ void opwright_torch_forget(void *glue, int paused);
 """
 _FIXED, _INPUT, _OUTPUT, _EXTRA = range(4)  # the kinds of arguments in glue.cpp
 _HERE = Path(__file__).parent
+# What makes a tensor one of Python, and an exception one of Python, as libtorch_python calls them.
+_WRAP = "_Z16THPVariable_WrapRKN2at10TensorBaseE"
+_TRANSLATE = "_ZN5torch29translate_exception_to_pythonERKNSt15__exception_ptr13exception_ptrE"
 
 
 def unit() -> Unit:
     """What is compiled: for one version of PyTorch, whose C++ interface other versions need not have."""
     version = re.sub(r"\W", "_", torch.__version__)
     root = Path(torch.__file__).parent
+    headers = [folder for folder in python_include() if (folder / "Python.h").is_file()]
+    reader = bool(headers) and not sysconfig.get_config_var("Py_GIL_DISABLED")  # whose objects reader.h does not know
     return Unit(
         f"opwright_torch_{version}",
         _CDEF,
         (_HERE / "glue.cpp",),
         (),
-        ("-std=c++20", "-O2", "-fvisibility=hidden"),
-        system=(root / "include",),
+        (
+            *("-std=c++20", "-O2", "-fvisibility=hidden", "-DAT_PER_OPERATOR_HEADERS"),
+            *(("-DOPWRIGHT_READER",) if reader else ()),
+        ),
+        system=(root / "include", *headers[:reader]),
         links=("-L", str(root / "lib"), "-ltorch_cpu", "-lc10", "-lstdc++"),
         plain=True,
     )
@@ -96,6 +108,7 @@ class Glue:
         _remember.CHANGED.append(self.changed)
         for space, name in self.pending:
             self.add(space, name, autograd=True)
+            self.read(space, name)
         self.state = "compiled"
 
     def changed(self) -> None:
@@ -108,6 +121,28 @@ class Glue:
         words = [word.encode() for word in (space, stem, overload)]
         known = self.operators.get((space, name), self.ffi.NULL)
         self.operators[space, name] = self.lib.opwright_torch_add(self.handle, known, *words, autograd)
+
+    def read(self, space: str, name: str) -> None:
+        """Have calls of an operator from Python read by the glue; it hands on those that are not plain.
+
+        The functions that `torch.ops` calls are no public part of PyTorch: where they are not as in 2.13, they stay.
+        """
+        try:
+            library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_python.so"))
+            functions = [ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value for symbol in (_WRAP, _TRANSLATE)]
+            packet, tensor = getattr(getattr(torch.ops, space), name), torch.empty(0)
+            callers = {one: one._op for one in (packet, packet.default)}
+            register = torch.jit._builtins._register_builtin
+        except (OSError, AttributeError):
+            return
+        for one, general in callers.items():
+            known = (id(general), id(tensor), tensor._cdata, id(torch.nn.Parameter), *functions)
+            address = self.lib.opwright_torch_reader(
+                self.operators[space, name], *[self.ffi.cast("void *", word) for word in known]
+            )
+            if address:
+                one._op = ctypes.cast(int(self.ffi.cast("intptr_t", address)), ctypes.py_object).value
+                register(one._op, f"{space}::{name}")  # for TorchScript, which finds operators by these functions
 
     def remove(self, space: str, name: str) -> None:
         """Give the places back that `add` took."""

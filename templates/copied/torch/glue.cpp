@@ -7,6 +7,8 @@
 // interface: its stable one has neither the key set of a call, nor a way to hand a call on below autograd, nor a question
 // whether a tensor requires grad.
 
+#include "reader.h"
+
 #include <pthread.h>
 
 #include <atomic>
@@ -755,6 +757,24 @@ PUBLIC void *opwright_torch_add(
 
 // Gives the places back; the operator stays, for calls that still run.
 PUBLIC void opwright_torch_remove(void *known) { static_cast<Operator *>(known)->registered.clear(); }
+
+// An object of Python for the place of `general`, the function that torch.ops calls for an operator; NULL where it stays.
+// `memory` is what PyTorch says that `tensor` refers to, `wrap` and `translate` are functions of libtorch_python.
+PUBLIC void *opwright_torch_reader(
+    void *known, void *general, void *tensor, void *memory, void *parameter, void *wrap, void *translate) {
+#ifdef OPWRIGHT_READER
+    const PyGILState_STATE state = PyGILState_Ensure();
+    reader::wrap = reinterpret_cast<decltype(reader::wrap)>(wrap);
+    reader::translate = reinterpret_cast<decltype(reader::translate)>(translate);
+    const auto object = [](void *address) { return static_cast<PyObject *>(address); };
+    void *const made = reader::made(
+        static_cast<Operator *>(known)->handle, object(general), object(tensor), memory, object(parameter));
+    PyGILState_Release(state);
+    return made;
+#else
+    return nullptr;
+#endif
+}
 
 PUBLIC int64_t opwright_torch_hits(void *known) { return static_cast<Operator *>(known)->hits.exchange(0); }
 
