@@ -89,11 +89,36 @@ def test_steps_in_shared_loops_give_what_the_interpreter_gives(made: Made) -> No
 def test_what_grows_in_the_type_of_its_sums_has_no_second_array(made: Made) -> None:
     texts = {one.row["src"]: one for one in step_unit(made[0].op("WindowSpread")).kernels}
     arrays = {
-        dtype: {array.name for view in kernel.phases for function in view.functions for array in function.arrays}
+        dtype: {
+            function.name.removeprefix(f"window_spread_{dtype}_"): {array.name for array in function.arrays}
+            for view in kernel.phases
+            for function in view.functions
+        }
         for dtype, kernel in texts.items()
     }
-    assert "spread_sum_" not in arrays["f32"]
-    assert "spread_sum_" in arrays["bf16"]
+    assert {name for name, used in arrays["f32"].items() if "spread_sum_" in used} == {"0_c"}
+    assert any("spread_sum_" in used for used in arrays["bf16"].values())
+
+
+def test_sums_of_lanes_that_lie_apart_are_scattered_once(made: Made) -> None:
+    """They are the output itself where its channels are neighbours: then nothing is written between the arrays."""
+    _, built = made
+    random = np.random.default_rng(6)
+    for order in ("NCX", "NXC"):
+        for batch, channels, cells, kernel, stride in ((1, 530, 12, 12, 1), (3, 65, 9, 3, 2), (2, 16, 40, 4, 4)):
+            windows = (cells - kernel) // stride + 1
+            shapes = [(batch, channels, n) if order == "NCX" else (batch, n, channels) for n in (cells, windows)]
+            src, diff = (random.integers(-4, 4, shape).astype(np.float32) for shape in shapes)
+            given = {"kernel": kernel, "stride": stride, "pad": 0, "mode": "first", "order": order}
+            wanted = built.window_spread(src, diff, **given, threads=1)
+            rooms = [np.full((*one.shape[:-1], one.shape[-1] + 5), 77, np.float32) for one in wanted]
+            gaps = tuple(room[..., 2:-3] for room in rooms)  # rows that lie apart
+            for threads in (1, 2, 3):
+                built.window_spread(src, diff, **given, threads=threads, out=gaps)
+                for one, room, found in zip(wanted, rooms, gaps, strict=True):
+                    np.testing.assert_array_equal(found, one)
+                    assert (room[..., :2] == 77).all()
+                    assert (room[..., -3:] == 77).all()
 
 
 def test_cases_that_say_the_same_are_printed_once(made: Made) -> None:

@@ -222,14 +222,7 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
     float *const share = (float *)(void *)(call_->scratch_ + sizes_->share_at + part_ * sizes_->task_bytes_);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
@@ -244,13 +237,28 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t S_h_ = sizes_->S[1];
     const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_sum_in_place_ = diff_src_C == 1;
+    float * diff_src_sum_begin_ = diff_src_sum_in_place_ ? diff_src : diff_src_sum_;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_sum_n_by_ = diff_src_sum_in_place_ ? diff_src_N : 0;
+    const int64_t diff_src_sum_c_by_ = diff_src_sum_in_place_ ? diff_src_C : 0;
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 512 : opwright_apart(diff_src_C, diff_dst_C));
+    const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : opwright_apart(diff_dst_C, diff_src_C));
+    const int64_t diff_src_sum_diff_src_X__w_by_ = diff_src_sum_in_place_ ? diff_src_X_w_ : block_;
+    const int64_t diff_src_sum_diff_src_X__h_by_ = diff_src_sum_in_place_ ? diff_src_X_h_ : I_w_ * block_;
+    const int64_t diff_src_sum_diff_src_X__d_by_ = diff_src_sum_in_place_ ? diff_src_X_d_ : I_h_ * (I_w_ * block_);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -258,32 +266,6 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
         const int64_t n = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
-            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
-                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                        const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                            float cells_[16];
-                            #pragma GCC unroll 1
-                            for (int64_t j_ = 0; j_ < 16; ++j_) {
-                                cells_[j_] = 0.0f;
-                            }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = 0.0f;
-                        }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
-                    }
-                }
-            }
-        }
         if (exclude_pad_word_ == 1) {
             for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
                 for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
@@ -320,6 +302,15 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                 }
             }
         }
+        for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+            for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        diff_src_sum_begin_[c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_] = 0.0f;
+                    }
+                }
+            }
+        }
         for (int64_t o_d_ = 0; o_d_ < O_d_; ++o_d_) {
             for (int64_t o_h_ = 0; o_h_ < O_h_; ++o_h_) {
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
@@ -328,16 +319,42 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = opwright_max(0, PB_w_ - o_w_ * S_w_); k_w_ < opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1); ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
-                                    float diff_src_room_[512];
-                                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * diff_src_X_w_);
-                                    float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, diff_src_C, n_, diff_src_room_);
+                                    float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + (o_w_ * S_w_ + k_w_ - PB_w_) * diff_src_sum_diff_src_X__w_by_ + (o_h_ * S_h_ + k_h_ - PB_h_) * diff_src_sum_diff_src_X__h_by_ + (o_d_ * S_d_ + k_d_ - PB_d_) * diff_src_sum_diff_src_X__d_by_);
                                     const float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_row_[i_] += share_row_[i_];
+                                        diff_src_sum__row_[i_] += share_row_[i_];
                                     }
-                                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                                 }
                             }
+                        }
+                    }
+                }
+            }
+        }
+        if (!diff_src_sum_in_place_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float diff_src_room_[512];
+                            float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                            float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                            const float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = diff_src_sum__row_[i_ + j_];
+                                }
+                                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+                            }
+                            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                         }
                     }
                 }

@@ -240,29 +240,34 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
     float *const diff_src = call_->diff_src;
     const opwright_interpolate_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     float *const reckoned_0_ = (float *)(void *)(call_->scratch_ + sizes_->reckoned_0__at);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_sum_in_place_ = diff_src_C == 1;
+    float * diff_src_sum_begin_ = diff_src_sum_in_place_ ? diff_src : diff_src_sum_;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_sum_n_by_ = diff_src_sum_in_place_ ? diff_src_N : 0;
+    const int64_t diff_src_sum_c_by_ = diff_src_sum_in_place_ ? diff_src_C : 0;
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t I_w_ = sizes_->I[2];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t I_h_ = sizes_->I[1];
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t W_d_ = sizes_->W[0];
     const int64_t W_h_ = sizes_->W[1];
-    const int64_t A_d_ = sizes_->A[0];
-    const int64_t B_d_ = sizes_->B[0];
-    const int64_t Q_d_ = sizes_->Q[0];
-    const int64_t A_h_ = sizes_->A[1];
-    const int64_t B_h_ = sizes_->B[1];
-    const int64_t Q_h_ = sizes_->Q[1];
     const int64_t A_w_ = sizes_->A[2];
     const int64_t B_w_ = sizes_->B[2];
     const int64_t Q_w_ = sizes_->Q[2];
+    const int64_t A_h_ = sizes_->A[1];
+    const int64_t B_h_ = sizes_->B[1];
+    const int64_t Q_h_ = sizes_->Q[1];
+    const int64_t A_d_ = sizes_->A[0];
+    const int64_t B_d_ = sizes_->B[0];
+    const int64_t Q_d_ = sizes_->Q[0];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
@@ -271,7 +276,10 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
     const int64_t mode_word_ = sizes_->word_mode;
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && diff_dst_C == 1 ? 4096 : opwright_apart(diff_src_C, diff_dst_C));
+    const int64_t block_ = opwright_block(C, N, parts_, diff_dst_C == 1 && diff_src_C == 1 ? 512 : opwright_apart(diff_dst_C, diff_src_C));
+    const int64_t diff_src_sum_diff_src_X__w_by_ = diff_src_sum_in_place_ ? diff_src_X_w_ : block_;
+    const int64_t diff_src_sum_diff_src_X__h_by_ = diff_src_sum_in_place_ ? diff_src_X_h_ : I_w_ * block_;
+    const int64_t diff_src_sum_diff_src_X__d_by_ = diff_src_sum_in_place_ ? diff_src_X_d_ : I_h_ * (I_w_ * block_);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -282,25 +290,8 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                        const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                            float cells_[16];
-                            #pragma GCC unroll 1
-                            for (int64_t j_ = 0; j_ < 16; ++j_) {
-                                cells_[j_] = 0.0f;
-                            }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = 0.0f;
-                        }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        diff_src_sum_begin_[c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_] = 0.0f;
                     }
                 }
             }
@@ -317,16 +308,13 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
                                 for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                     for (int64_t c = begin_; c < end_; c += block_) {
                                         const int64_t n_ = opwright_min(block_, end_ - c);
-                                        float diff_src_room_[512];
-                                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * diff_src_X_d_ + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * diff_src_X_h_ + opwright_min(opwright_max(quotient_2_ + t_w_, 0), I_w_ - 1) * diff_src_X_w_);
-                                        float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, diff_src_C, n_, diff_src_room_);
+                                        float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + opwright_min(opwright_max(quotient_2_ + t_w_, 0), I_w_ - 1) * diff_src_sum_diff_src_X__w_by_ + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * diff_src_sum_diff_src_X__h_by_ + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * diff_src_sum_diff_src_X__d_by_);
                                         const float same_0_ = reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))];
                                         float diff_dst_room_[512];
                                         const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_src_row_[i_] += same_0_ * diff_dst_row_[i_];
+                                            diff_src_sum__row_[i_] += same_0_ * diff_dst_row_[i_];
                                         }
-                                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                                     }
                                 }
                             }
@@ -344,13 +332,39 @@ static void interpolate_backward_f32_1_c(void *context_, int64_t part_)
                         const int64_t quotient_5_ = opwright_min(opwright_max(opwright_floor_div(2 * (A_w_ * o_w_ + B_w_) + Q_w_, 2 * Q_w_), 0), I_w_ - 1);
                         for (int64_t c = begin_; c < end_; c += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - c);
-                            float diff_src_room_[512];
-                            float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + quotient_3_ * diff_src_X_d_ + quotient_4_ * diff_src_X_h_ + quotient_5_ * diff_src_X_w_);
-                            float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, diff_src_C, n_, diff_src_room_);
+                            float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + quotient_5_ * diff_src_sum_diff_src_X__w_by_ + quotient_4_ * diff_src_sum_diff_src_X__h_by_ + quotient_3_ * diff_src_sum_diff_src_X__d_by_);
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_src_row_[i_] += diff_dst_row_[i_];
+                                diff_src_sum__row_[i_] += diff_dst_row_[i_];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (!diff_src_sum_in_place_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float diff_src_room_[512];
+                            float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                            float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                            const float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = diff_src_sum__row_[i_ + j_];
+                                }
+                                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
                             }
                             opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                         }

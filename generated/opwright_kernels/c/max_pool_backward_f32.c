@@ -32,23 +32,19 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
-    const int64_t I_d_ = sizes_->I[0];
-    const int64_t I_h_ = sizes_->I[1];
-    const int64_t I_w_ = sizes_->I[2];
-    const int64_t diff_src_N = sizes_->diff_src_N;
-    const int64_t diff_src_C = sizes_->diff_src_C;
-    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
-    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
-    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
+    const int64_t I_d_ = sizes_->I[0];
     const int64_t S_h_ = sizes_->S[1];
     const int64_t D_h_ = sizes_->D[1];
     const int64_t PB_h_ = sizes_->PB[1];
+    const int64_t I_h_ = sizes_->I[1];
     const int64_t S_w_ = sizes_->S[2];
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
+    const int64_t I_w_ = sizes_->I[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t O_d_ = sizes_->O[0];
@@ -62,12 +58,24 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t src_X_w_ = sizes_->src_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
+    const int64_t diff_src_C = sizes_->diff_src_C;
+    const int64_t diff_src_sum_in_place_ = diff_src_C == 1;
+    float * diff_src_sum_begin_ = diff_src_sum_in_place_ ? diff_src : diff_src_sum_;
+    const int64_t diff_src_N = sizes_->diff_src_N;
+    const int64_t diff_src_sum_n_by_ = diff_src_sum_in_place_ ? diff_src_N : 0;
+    const int64_t diff_src_sum_c_by_ = diff_src_sum_in_place_ ? diff_src_C : 0;
+    const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
+    const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
+    const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_X_d_ = sizes_->diff_dst_X[0];
     const int64_t diff_dst_X_h_ = sizes_->diff_dst_X[1];
     const int64_t diff_dst_X_w_ = sizes_->diff_dst_X[2];
-    const int64_t block_ = opwright_block(C, N, parts_, diff_src_C == 1 && src_C == 1 && diff_dst_C == 1 ? 512 : opwright_min(opwright_apart(diff_src_C, src_C), opwright_apart(diff_dst_C, 1)));
+    const int64_t block_ = opwright_block(C, N, parts_, src_C == 1 && diff_dst_C == 1 && diff_src_C == 1 ? 512 : opwright_min(opwright_apart(src_C, diff_dst_C), opwright_apart(diff_src_C, 1)));
+    const int64_t diff_src_sum_diff_src_X__w_by_ = diff_src_sum_in_place_ ? diff_src_X_w_ : block_;
+    const int64_t diff_src_sum_diff_src_X__h_by_ = diff_src_sum_in_place_ ? diff_src_X_h_ : I_w_ * block_;
+    const int64_t diff_src_sum_diff_src_X__d_by_ = diff_src_sum_in_place_ ? diff_src_X_d_ : I_h_ * (I_w_ * block_);
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -78,25 +86,8 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
         for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
             for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
                 for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
-                    for (int64_t c = begin_; c < end_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, end_ - c);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                        const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                            float cells_[16];
-                            #pragma GCC unroll 1
-                            for (int64_t j_ = 0; j_ < 16; ++j_) {
-                                cells_[j_] = 0.0f;
-                            }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = 0.0f;
-                        }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    for (int64_t c = begin_; c < end_; ++c) {
+                        diff_src_sum_begin_[c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_] = 0.0f;
                     }
                 }
             }
@@ -305,19 +296,45 @@ static void max_pool_backward_f32_0_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                 for (int64_t c = begin_; c < end_; c += block_) {
                                     const int64_t n_ = opwright_min(block_, end_ - c);
-                                    float diff_src_room_[512];
-                                    float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * diff_src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * diff_src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * diff_src_X_w_);
-                                    float *restrict diff_src_row_ = opwright_kept_f32(diff_src_first_, diff_src_C, n_, diff_src_room_);
+                                    float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * diff_src_sum_diff_src_X__w_by_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * diff_src_sum_diff_src_X__h_by_ + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * diff_src_sum_diff_src_X__d_by_);
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     const float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_row_[i_] += same_0_ == first_row_[i_] ? diff_dst_row_[i_] : 0.0f;
+                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? diff_dst_row_[i_] : 0.0f;
                                     }
-                                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                                 }
                             }
+                        }
+                    }
+                }
+            }
+        }
+        if (!diff_src_sum_in_place_) {
+            for (int64_t diff_src_X__d_ = 0; diff_src_X__d_ < I_d_; ++diff_src_X__d_) {
+                for (int64_t diff_src_X__h_ = 0; diff_src_X__h_ < I_h_; ++diff_src_X__h_) {
+                    for (int64_t diff_src_X__w_ = 0; diff_src_X__w_ < I_w_; ++diff_src_X__w_) {
+                        for (int64_t c = begin_; c < end_; c += block_) {
+                            const int64_t n_ = opwright_min(block_, end_ - c);
+                            float diff_src_room_[512];
+                            float * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
+                            float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 16 * 16;
+                            const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 4, total_);
+                            const float *restrict diff_src_sum__row_ = diff_src_sum_begin_ + (c - begin_ + n * diff_src_sum_n_by_ + begin_ * diff_src_sum_c_by_ + diff_src_X__w_ * diff_src_sum_diff_src_X__w_by_ + diff_src_X__h_ * diff_src_sum_diff_src_X__h_by_ + diff_src_X__d_ * diff_src_sum_diff_src_X__d_by_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                                float cells_[16];
+                                #pragma GCC unroll 1
+                                for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                    cells_[j_] = diff_src_sum__row_[i_ + j_];
+                                }
+                                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = diff_src_sum__row_[whole_ + j_];
+                            }
+                            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                         }
                     }
                 }

@@ -7,10 +7,11 @@ module and its users: no name of a spec ends so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..derive import slopes
+from ..derive.growing import grown
 from ..derive.narrow import dtype_of
 from ..derive.phases import Phase, Staged
 from ..derive.program import Array, Axis, constants
@@ -20,7 +21,7 @@ from ..language.expr import Read
 from ..language.model import SPATIAL_AXES, Op
 from ..language.types import symbol_kinds
 from . import nodes
-from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, Index, Member, Name
+from .nodes import ONE, ZERO, Binary, Call, Conditional, Declare, Expr, Index, Member, Name
 
 SIZES = Name("sizes_")
 BEGIN, END = Name("begin_"), Name("end_")
@@ -69,6 +70,7 @@ class Elements:
         self.minimum = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
         self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         self.axes = spatial_names(op)
+        self.grown = grown(op, found, phase, row, lanes, self.is_number)
 
     @property
     def blocked(self) -> bool:
@@ -227,7 +229,29 @@ class Elements:
     def element(self, read: Read) -> Expr:
         """The cell, by the loops around it."""
         self.used.add(read.tensor)
-        return Name(read.tensor) if self.is_number(read.tensor) else Index(Name(read.tensor), self.place(read))
+        return Name(read.tensor) if self.is_number(read.tensor) else Index(self.pointer(read.tensor), self.place(read))
+
+    def pointer(self, name: str) -> Expr:
+        """Where an array begins: sums that may grow in an output, there if its lanes are neighbours."""
+        if name not in self.grown:
+            return Name(name)
+        made, (output, _) = f"{name}begin_", self.grown[name]
+        if made not in self.declared:
+            self.used |= {name, output}
+            begin = Conditional(self.in_place(name), Name(output), Name(name))
+            self.declared[made] = Declare(made, begin, f"{self.c_type(name)} *", changes=True)
+        return Name(made)
+
+    def in_place(self, name: str) -> Expr:
+        """Whether sums grow in their output."""
+        stride = self.stride(*self.grown[name], len(self.axes) - 1)
+        return self.constant(f"{name}in_place_", Binary("==", stride, ONE))
+
+    def stride(self, name: str, number: int, copy: int) -> Expr:
+        """The stride of an axis of a tensor that is no run; of one spatial axis."""
+        axis = self.program.arrays[name].axes[number]
+        stride = f"{name}_{axis.name}"
+        return self.entry(stride, copy) if axis.kind == "spatial" else self.member(stride)
 
     def place(self, read: Read) -> Expr:
         """The offset of a cell in its array."""
@@ -325,6 +349,8 @@ class Elements:
         if lane in own.values():
             yield Term(Binary("-", self.name(lane, len(self.axes) - 1), BEGIN), ONE, ONE)
             stride = Name("block_")
+        if array.name in self.grown:
+            yield from self._in_output(array, read, own)
         copies = [(n, c) for n in stored for c in (range(len(self.axes)) if array.axes[n].kind == "spatial" else (0,))]
         before: tuple[Axis, int] | None = None
         for number, copy in reversed(copies):
@@ -336,7 +362,24 @@ class Elements:
                 yield Term(Name(f"{index.id}_row_"), product(inner, stride))
                 yield Term(self.name(index.id, None), stride, self.slope(index, 0))
             else:
-                yield Term(self.integer(index, copy), stride, self.slope(index, copy))
+                laid = self._laid(array, number, copy, stride) if array.name in self.grown else stride
+                yield Term(self.integer(index, copy), laid, self.slope(index, copy))
+
+    def _in_output(self, array: Array, read: Read, own: Mapping[int, str]) -> Iterator[Term]:
+        """The terms that sums have only where they grow in their output: of letters of tasks."""
+        lane = self.lane_name()
+        for number, letter in own.items():
+            for name, copy in self.copies(self.program.letters[letter]):
+                begin = BEGIN if name == lane else self.integer(read.indices[number], copy)
+                yield Term(begin, self._laid(array, number, copy, ZERO))
+
+    def _laid(self, array: Array, number: int, copy: int, stride: Expr) -> Expr:
+        """The stride of an axis of sums that may grow in their output."""
+        there = self.stride(self.grown[array.name][0], number, copy)
+        axis = array.axes[number]
+        name = f"{array.name}{axis.name}_{self.axes[copy] if axis.kind == 'spatial' else ''}"
+        value = Conditional(self.in_place(array.name), there, stride)
+        return self.constant(f"{name.rstrip('_')}_by_", value)
 
 
 def expr_name(tree: expr.Expr) -> str:

@@ -169,7 +169,7 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
     found, phase = staged(op).along(number, letter)
-    found, phase = growing(op, found, phase, row, Lowering(op, row, found, phase, letter).is_number)
+    found, phase = growing(op, found, phase, row, letter, Lowering(op, row, found, phase, letter).is_number)
     lowering = Lowering(op, row, found, phase, letter)
     return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
 

@@ -101,7 +101,9 @@ class Lowering(Tasks):
             inner = (*self.numbers(), *inner)
             wanted = nodes.names_of((*shared, *inner))
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
-        made = (*self.declared.values(), *self.room_of_tables(), *loop)
+        known = [*self.declared.values()]
+        after = [one for one in known if "block_" in nodes.names(one.value)]
+        made = (*(one for one in known if one not in after), *after, *self.room_of_tables(), *loop)
         tiles = self.moved()
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
@@ -183,7 +185,9 @@ class Lowering(Tasks):
         attribute, words = chosen_by(whole).get(array, ("", frozenset[str]()))
         some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
         chosen = [self.is_word(attribute, sorted(words))] if some else []
-        return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen]
+        grown = [name for name, (output, _) in self.grown.items() if array == output and part.operator == "set"]
+        apart = [nodes.Unary("!", self.in_place(name)) for name in grown]
+        return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen, *apart]
 
     def walk(self, part: Part, formula: Formula) -> Walk:
         """The loops of a formula, and whether it takes lanes together."""

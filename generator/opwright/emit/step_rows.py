@@ -347,7 +347,8 @@ class Row:
 
     def _at(self, read: Read) -> Expr:
         place = self.elements.place(read)
-        return Name(read.tensor) if place == ZERO else Binary("+", Name(read.tensor), place)
+        begin = self.elements.pointer(read.tensor)
+        return begin if place == ZERO else Binary("+", begin, place)
 
     def target_row(self, updates: bool) -> str:
         """The written row, with its current content if `updates`."""
