@@ -46,11 +46,20 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
         "channels.c": (BRIEFLY,),
         "columns.c": (BRIEFLY,),
         "col2im.c": (),
+        "contraction.c": (),
         "product.c": (BRIEFLY,),
         "solve_data.c": (),
         "plain.c": (),
     },
-    "weights": {"weights.c": (), "weights_columns.c": (), "solve_weights.c": (), "plain.c": ()},
+    "weights": {
+        "weights.c": (),
+        "tiles.c": (QUICKLY,),
+        "contraction.c": (),
+        "weights_columns.c": (),
+        "product.c": (BRIEFLY,),
+        "solve_weights.c": (),
+        "plain.c": (),
+    },
     "contraction": {"contraction.c": (), "tiles.c": (QUICKLY,)},
     "bytes": {"contraction_bytes.c": ()},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
@@ -62,7 +71,10 @@ FILES |= {
     for group in ("data", "weights", "channelwise")
 }
 # The same of y and x, whose sums are stored as floats whatever the operands are.
-FILES["window_wide"] = {file: (*tuning, "-DOPWRIGHT_WIDE") for file, tuning in FILES["window_data"].items()}
+FILES["window_wide"] = {
+    file: tuning if file == "contraction.c" else (*tuning, "-DOPWRIGHT_WIDE")
+    for file, tuning in FILES["window_data"].items()
+}
 
 
 def objects(

@@ -369,3 +369,29 @@ def test_the_weights_of_many_outputs_give_what_the_rulings_give(layout: str, dty
         )
         for threads in (1, 3):
             check(gradient, threads=threads)
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_products_of_few_pixels_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Images of one pixel, one image of several, and kernels as large as the tensor; rows and columns fill vectors or not."""
+    random = rng("products", layout, dtype)
+    for number in range(14):
+        groups, big, small = (int(random.choice(sizes)) for sizes in ([1, 1, 2, 3], [1, 5, 17, 40], [1, 3, 16, 35, 70]))
+        images, extent = ((1, 2, 9, 33, 300)[number % 5], 1) if number % 2 else (int(random.choice([1, 3])), 20)
+        whole = number % 3 == 0
+        kernel = extent if whole else 1
+        attributes = PLAIN | {"groups": groups, "data_format": layout, "weights_format": "OIX"}
+        shape = (images, groups * big, extent) if layout == "NCX" else (images, extent, groups * big)
+        src = random.integers(-1, 2, shape).astype(DTYPES[dtype])
+        weights = random.integers(-1, 2, (groups * small, big, kernel)).astype(DTYPES[dtype])
+        bias = random.integers(-1, 2, groups * small).astype(DTYPES[dtype]) if random.random() < 0.7 else None
+        forward, threads = Call("Convolution", (src, weights, bias), attributes), 1 + number % 3
+        check(forward, threads=threads)
+        dst = random.integers(-1, 2, run(forward).shape).astype(DTYPES[dtype])
+        check(Call("ConvolutionBackwardData", (dst, weights), attributes | {"dst_shape": list(shape)}), threads=threads)
+        gradient = attributes | {"weights_shape": list(weights.shape)}
+        check(Call("ConvolutionBackwardWeights", (src, dst), gradient), threads=threads)
+        turned = attributes | {"weights_format": "IOX"}
+        other = random.integers(-1, 2, groups * big).astype(DTYPES[dtype])
+        check(Call("ConvTranspose", (dst, weights, other), turned), threads=threads)

@@ -22,11 +22,7 @@ from .compilers import compile_with, engine_names
 from .generated import function, same
 from .rulings import OPERATIONS
 
-UNUSED = (
-    "team",
-    "contraction",
-    "window",
-)  # files of the engine that the driver has in another form, or has no calls of
+UNUSED = ("team", "contraction_bytes", "window")  # files that the driver has in another form, or has no calls of
 
 
 def build(

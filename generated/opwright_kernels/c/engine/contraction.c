@@ -21,6 +21,7 @@ enum {
     BLOCK_TILES = 8,           // of a task
     OWN_TILES = 16,            // maximum of all rows, where each task packs its share of right
     OWN_BYTES = 256 << 10,     // of that share, of one chunk
+    OWN_VECTORS = 4,           // of it at the least, where they are neighbours in memory
     OWN_COPIED = 4 << 20,      // of left, which is then copied before all tasks
     FINISHED_BYTES = 128 << 10, // of sums that a worker buffers until they are finished
     TASKS = 4,                 // for each worker, to balance their load
@@ -32,7 +33,8 @@ enum {
     TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7
                                // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
     TURNED_ROWS = 64,          // of sums that are transposed at a time
-    AHEAD = 16,                // terms that are prefetched before they are packed
+    AHEAD = 16,                // terms that are prefetched before they are packed,
+    AHEAD_LINES = 4,           // and lines of each column, where terms are contiguous
     SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache,
     SET_ROWS = 8,              // which holds the lines of so many rows
 };
@@ -134,19 +136,21 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         p->share = p->stage_vectors;
         if (workers > 1) {
             p->block = max(1, min(BLOCK_TILES, p->tiles / (TASKS * workers)));
-            if (p->tiles < TASKS * workers) {
+            const int64_t panels = ceil_div(p->stage_vectors, p->wide);
+            if (p->tiles < TASKS * workers && panels >= workers) {
                 p->block = min(BLOCK_TILES, p->tiles);
-                const int64_t panels = ceil_div(p->stage_vectors, p->wide);
                 const int64_t shares = min(panels, ceil_div(TASKS * workers, ceil_div(p->tiles, p->block)));
                 p->share = ceil_div(panels, shares) * p->wide;
             }
         }
         const int64_t whole = p->chunks * q->rows * p->pitch * 4;
-        p->own = !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
+        const bool spreads = workers <= 1 || p->tiles == 1 || p->vectors > (workers - 1) * p->wide; // a panel for each worker
+        p->own = spreads && !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
         if (p->own) {
             const int64_t fair = workers > 1 ? ceil_div(p->vectors, TASKS * workers) : p->vectors;
             p->stage_chunks = p->chunks, p->stage_vectors = p->vectors, p->block = min(p->tiles, BLOCK_TILES);
-            p->share = round_up(max(1, min(fair, OWN_BYTES / vector_bytes)), p->wide);
+            const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
+            p->share = round_up(max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
         p->copied = !p->in_place && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
@@ -235,8 +239,10 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
             for (int64_t u = 0; u < units; u += LANES, from += LANES * UNIT_CHANNELS) {
                 const int64_t left = q->terms - term - u * UNIT_CHANNELS;
                 vec x[LANES];
-                UNROLL for (int64_t l = 0; l < LANES; l++)
+                UNROLL for (int64_t l = 0; l < LANES; l++) {
+                    __builtin_prefetch((const void *)((uintptr_t)(from + l * q->right_column) + AHEAD_LINES * 64));
                     x[l] = l < lanes ? channel_units(from + l * q->right_column, left) : (vec){0};
+                }
                 vec_transpose(x);
                 UNROLL for (int64_t l = 0; l < LANES; l++)
                     if (u + l < units)

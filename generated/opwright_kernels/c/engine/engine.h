@@ -25,6 +25,8 @@
 #define product OPWRIGHT_NAME(product)
 #define product_fits OPWRIGHT_NAME(product_fits)
 #define product_scratch OPWRIGHT_NAME(product_scratch)
+#define product_w OPWRIGHT_NAME(product_w)
+#define product_w_scratch OPWRIGHT_NAME(product_w_scratch)
 
 // Any solve, slowly and without scratch, for problems that are empty or nearly all padding.
 bool plain_fits(const opwright_problem *problem);
@@ -67,6 +69,11 @@ bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem 
                                     const opwright_team *team, void *scratch);
 int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *problem, int64_t workers);
 
+// The same without taps and with few pixels; otherwise it returns false, and its scratch is -1.
+bool product_w(const opwright_problem *problem, const elem *big, const elem *small, elem *weights, const opwright_team *team,
+               void *scratch);
+int64_t product_w_scratch(const opwright_problem *problem, int64_t workers);
+
 // Copies every field of axis `from` to axis `to`.
 INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {
     p->small[to] = old->small[from], p->big[to] = old->big[from], p->taps[to] = old->taps[from];
@@ -92,6 +99,28 @@ INLINE opwright_problem tamed(const opwright_problem *problem) {
         p.small_x[0] = p.small[1] * p.small_x[1], p.big_x[0] = p.big[1] * p.big_x[1], p.w_k[0] = p.taps[1] * p.w_k[1];
     }
     return p;
+}
+
+// A kernel as large as its tensor: if both have the same layout, all their cells become channels, with one tap. Returns
+// how many cells become channels, and whether those of one channel are contiguous.
+INLINE int64_t whole(opwright_problem *p, bool *beside) {
+    int64_t cells = 1;
+    for (int a = 2; a >= 0; a--) {
+        if (p->small[a] != 1 || p->big[a] != p->taps[a] || p->pad[a] != 0 || p->dilation[a] != 1)
+            return 1;
+        if (p->taps[a] > 1 && (p->big_x[a] != cells * p->big_x[2] || p->w_k[a] != cells * p->w_k[2]))
+            return 1;
+        cells *= p->taps[a];
+    }
+    *beside = p->big_c == cells * p->big_x[2] && p->w_b == cells * p->w_k[2];
+    if (*beside)
+        p->big_c = p->big_x[2], p->w_b = p->w_k[2];
+    else if (p->G > 1 || p->big_x[2] != p->B * p->big_c || p->w_k[2] != p->B * p->w_b)
+        return 1;
+    p->B *= cells;
+    for (int a = 0; a < 3; a++)
+        p->taps[a] = p->big[a] = 1;
+    return cells;
 }
 
 #endif

@@ -7,28 +7,6 @@ enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter 
 
 static int64_t bias_bytes(const opwright_problem *p) { return whole_lines(p->G * p->B * (int64_t)sizeof(elem)); }
 
-// A kernel as large as its tensor: if both have the same layout, all their cells become channels, with one tap. Returns
-// how many cells become channels, and whether those of one channel are contiguous.
-static int64_t whole(opwright_problem *p, bool *beside) {
-    int64_t cells = 1;
-    for (int a = 2; a >= 0; a--) {
-        if (p->small[a] != 1 || p->big[a] != p->taps[a] || p->pad[a] != 0 || p->dilation[a] != 1)
-            return 1;
-        if (p->taps[a] > 1 && (p->big_x[a] != cells * p->big_x[2] || p->w_k[a] != cells * p->w_k[2]))
-            return 1;
-        cells *= p->taps[a];
-    }
-    *beside = p->big_c == cells * p->big_x[2] && p->w_b == cells * p->w_k[2];
-    if (*beside)
-        p->big_c = p->big_x[2], p->w_b = p->w_k[2];
-    else if (p->G > 1 || p->big_x[2] != p->B * p->big_c || p->w_k[2] != p->B * p->w_b)
-        return 1;
-    p->B *= cells;
-    for (int a = 0; a < 3; a++)
-        p->taps[a] = p->big[a] = 1;
-    return cells;
-}
-
 // Columns of big that every stride, tap and pad moves as a whole become channels if their strides allow it: pairs and
 // vectors of big are fuller. Summed channels with other strides become planes of one tap each first, if pairs of them
 // would have to be assembled and they are few: 64 of 2x2 took 2.8 times as long. Returns how many columns become one.

@@ -8,7 +8,8 @@ void OPWRIGHT_NAME(weights)(opwright_solve solve, const opwright_problem *proble
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         plain(&p, solve, big, small, bias, weights, team);
-    else if (!OPWRIGHT_NAME(weights_columns)(&p, big, small, weights, team, scratch))
+    else if (!product_w(&p, big, small, weights, team, scratch) &&
+             !OPWRIGHT_NAME(weights_columns)(&p, big, small, weights, team, scratch))
         OPWRIGHT_NAME(over_pixels)(&p, big, small, weights, team, scratch);
 }
 
@@ -17,6 +18,9 @@ int64_t OPWRIGHT_NAME(weights_scratch)(opwright_solve solve, const opwright_prob
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;
+    const int64_t product = product_w_scratch(&p, workers);
+    if (product >= 0)
+        return product;
     const int64_t columns = OPWRIGHT_NAME(weights_columns_scratch)(&p, workers);
     return columns >= 0 ? columns : OPWRIGHT_NAME(over_pixels_scratch)(&p, workers);
 }
