@@ -126,9 +126,10 @@ def _linked(
 
 def lacking(operation: Operation, known: Mapping[str, Gradient], name: str) -> Refusal:
     """The refusal of a call that asks for a gradient that no operation of the package computes."""
-    others = ", ".join(sorted({*known, *operation.added})) or "no input"
+    others = ", ".join(sorted({*known, *operation.added}))
     expected = f"a tensor without requires_grad: no operation of this package computes the gradient of {operation.name}"
-    return Refusal(f"{name}-gradient", name, "a tensor that requires grad", f"{expected} in {name}, only in {others}")
+    expected += f" in {name}, only in {others}" if others else f" in {name}, or in any other input"
+    return Refusal(f"{name}-gradient", name, "a tensor that requires grad", expected)
 
 
 def _unfit(gradient: Gradient, name: str, made: Sequence[int], wanted: Sequence[int]) -> Refusal:
