@@ -153,7 +153,9 @@ def test_a_call_that_asks_for_a_gradient_that_is_missing_names_it(operators: Any
     with pytest.raises(ok.SpecError) as caught:
         operators.round_to_even(torch.ones(3, requires_grad=True))
     assert (caught.value.rule, caught.value.argument) == ("src-gradient", "src")
-    assert "no operation of this package computes the gradient of Round in src, or in any other input" in str(caught.value)
+    assert "no operation of this package computes the gradient of Round in src, or in any other input" in str(
+        caught.value
+    )
 
 
 def test_only_these_inputs_have_no_gradient() -> None:
