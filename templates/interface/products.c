@@ -14,6 +14,7 @@ enum {
     ENOUGH = 16,                                     // cells that fill vectors
     LANED_LEAST = 4,                                 // rows and columns, as in contraction_lanes.h of the engine
     OFTEN = 4,                                       // products that read the same rows, whose terms lie apart: all turn them otherwise
+    REUSED = 4,                                      // products of each cell that pay for a copy whose only use is fewer, longer axes
 };
 
 // An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
@@ -124,7 +125,7 @@ static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *
     for (int group = 0; group < 3; ++group) {
         for (int64_t n = 0; n < groups[group]->count; ++n) {
             walk *const one = &groups[group]->at[n];
-            if (group > 0 || one->step[name] != 0) {
+            if (group == 2 || one->step[name] != 0) {
                 int64_t at = count++;
                 for (; as_it_lies && at > 0 && far(order[at - 1], name) < far(one, name); --at) {
                     order[at] = order[at - 1];
@@ -142,17 +143,43 @@ static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *
     }
 }
 
+static double cells_of(const walks *some)
+{
+    double cells = 1;
+    for (int64_t n = 0; n < some->count; ++n) {
+        cells *= (double)some->at[n].extent;
+    }
+    return cells;
+}
+
+// Whether a copy of an operand makes one axis of its rows or columns, and each cell is read often enough for that.
+static bool joins(const walks *own, int name, const walks *others)
+{
+    walks real;
+    real.count = 0;
+    for (int64_t n = 0; n < own->count; ++n) {
+        if (own->at[n].step[name] != 0) {
+            push(&real, own->at[n]);
+        }
+    }
+    return merged(&real).count > 1 && nested(&real, OUT) && cells_of(others) >= REUSED;
+}
+
 // Axes as rows, columns, terms and batches; false if there are too many. Left may be `turned`: copied so that each product
 // finds its terms side by side.
 static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bool turned, shape *made)
 {
-    walks rows = {0}, columns = {0}, terms = {0}, batches = {0};
+    walks rows = {0}, columns = {0}, terms = {0}, batches = {0}, repeated = {0};
     for (int64_t n = 0; n < axes->count; ++n) {
         const walk one = axes->at[n];
         const bool left = one.step[LEFT] != 0, right = one.step[RIGHT] != 0;
         if (one.extent != 1) {
-            push(reduced[n] ? &terms : left && !right ? &rows : right && !left ? &columns : &batches, one);
+            push(reduced[n] ? &terms : left && right ? &batches : left ? &rows : right ? &columns : &repeated, one);
         }
+    }
+    walks *const shorter = cells_of(&rows) <= cells_of(&columns) ? &rows : &columns;
+    for (int64_t n = 0; n < repeated.count; ++n) {
+        push(shorter, repeated.at[n]);
     }
     bool wanted[2] = {turned, false};
     sort(&terms, LEFT, RIGHT);
@@ -168,8 +195,8 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     sort(&rows, OUT, -1);
     sort(&columns, OUT, -1);
     sort(&batches, OUT, -1);
-    wanted[LEFT] = wanted[LEFT] || (merged(&rows).count > 1 && nested(&rows, OUT));
-    wanted[RIGHT] = wanted[RIGHT] || (merged(&columns).count > 1 && nested(&columns, OUT));
+    wanted[LEFT] = wanted[LEFT] || joins(&rows, LEFT, &columns);
+    wanted[RIGHT] = wanted[RIGHT] || joins(&columns, RIGHT, &rows);
     made->copied[LEFT] = made->copied[RIGHT] = false;
     if (wanted[LEFT] || mixed[LEFT]) {
         copy(made, LEFT, !wanted[LEFT], &batches, &rows, &terms);
@@ -208,14 +235,14 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     return !many;
 }
 
-// Whether elements of different products are contiguous in the output, which loops vectorise.
+// Whether elements of different products are contiguous in all three arrays, which loops vectorise.
 static bool beside(const shape *made)
 {
     bool near = false, separate = true;
     const walk *const both[] = {&made->rows, &made->columns};
     for (int64_t n = 0; n < made->batches.count; ++n) {
         const walk *const one = &made->batches.at[n];
-        near = near || (llabs(one->step[OUT]) == 1 && one->extent >= 64 && one->step[LEFT] != 0 && one->step[RIGHT] != 0);
+        near = near || (llabs(one->step[OUT]) == 1 && one->extent >= 64 && llabs(one->step[LEFT]) == 1 && llabs(one->step[RIGHT]) == 1);
     }
     for (int n = 0; n < 2; ++n) {
         separate = separate && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);

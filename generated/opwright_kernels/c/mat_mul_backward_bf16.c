@@ -486,10 +486,15 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
     const int64_t M = sizes_->M;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (cell_ + at_) % K)) {
-        const int64_t begin_ = (cell_ + at_) % K;
+    int64_t task_ = cell_ / K;
+    int64_t row_ = task_ * K - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (at_ - row_))) {
+        if (at_ - row_ == K) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), K);
-        const int64_t task_ = (cell_ + at_) / K;
         const int64_t m = task_ % M;
         const int64_t rest_1_ = task_ / M;
         const int64_t b_p2_ = rest_1_ % B_p2__inner_;
@@ -530,10 +535,15 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
     const int64_t K = sizes_->K;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, M - (cell_ + at_) % M)) {
-        const int64_t begin_ = (cell_ + at_) % M;
+    int64_t task_ = cell_ / M;
+    int64_t row_ = task_ * M - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, M - (at_ - row_))) {
+        if (at_ - row_ == M) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), M);
-        const int64_t task_ = (cell_ + at_) / M;
         const int64_t k = task_ % K;
         const int64_t rest_1_ = task_ / K;
         const int64_t b_p2_ = rest_1_ % B_p2__inner_;
@@ -1238,10 +1248,15 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
     const int64_t N_p0_ = sizes_->N_p0_;
     const int64_t K = sizes_->K;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N_p1_ - (cell_ + at_) % N_p1_)) {
-        const int64_t begin_ = (cell_ + at_) % N_p1_;
+    int64_t task_ = cell_ / N_p1_;
+    int64_t row_ = task_ * N_p1_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N_p1_ - (at_ - row_))) {
+        if (at_ - row_ == N_p1_) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N_p1_);
-        const int64_t task_ = (cell_ + at_) / N_p1_;
         const int64_t k = task_ % K;
         const int64_t rest_1_ = task_ / K;
         const int64_t n_p0_ = rest_1_ % N_p0_;
@@ -1286,10 +1301,15 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
     const int64_t N_p0_ = sizes_->N_p0_;
     const int64_t N_p1_ = sizes_->N_p1_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (cell_ + at_) % K)) {
-        const int64_t begin_ = (cell_ + at_) % K;
+    int64_t task_ = cell_ / K;
+    int64_t row_ = task_ * K - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (at_ - row_))) {
+        if (at_ - row_ == K) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), K);
-        const int64_t task_ = (cell_ + at_) / K;
         const int64_t n_p1_ = task_ % N_p1_;
         const int64_t rest_1_ = task_ / N_p1_;
         const int64_t n_p0_ = rest_1_ % N_p0_;

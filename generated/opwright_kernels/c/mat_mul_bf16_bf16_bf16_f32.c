@@ -357,10 +357,15 @@ static void mat_mul_bf16_bf16_bf16_f32_1_n_of_sums(const void *context_, int64_t
     const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : opwright_apart(dst_N, bias_N);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (cell_ + at_) % N)) {
-        const int64_t begin_ = (cell_ + at_) % N;
+    int64_t task_ = cell_ / N;
+    int64_t row_ = task_ * N - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (at_ - row_))) {
+        if (at_ - row_ == N) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
         const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N);
-        const int64_t task_ = (cell_ + at_) / N;
         const int64_t m = task_ % M;
         const int64_t rest_1_ = task_ / M;
         const int64_t b = rest_1_ % B_inner_;

@@ -15,11 +15,12 @@ from ..derive.program import Array
 from ..language.expr import Read
 from ..language.model import Op
 from . import nodes
-from .nodes import ONE, ZERO, Binary, Call, Declare, Expr, For, Name, Stmt
+from .nodes import ONE, ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt
 from .step_elements import BEGIN, END, Term
 from .step_lowering import Lowering
 
-AT, CELLS = Name("at_"), Name("cells_")
+AT, CELLS, CELL = Name("at_"), Name("cells_"), Name("cell_")
+TASK, ROW = Name("task_"), Name("row_")  # the row of a cell, and its first cell, counted from that of the call
 
 
 class Finish(Lowering):
@@ -31,26 +32,33 @@ class Finish(Lowering):
         super().__init__(op, row, dataclasses.replace(found, private=found.private | {self.sums_of}), phase, lanes)
 
     def body(self) -> tuple[Stmt, ...]:
-        """One pass per piece of a row, with as many cells as a block of the phase's tasks."""
+        """One pass per piece of a row, with as many cells as a block of the phase's tasks.
+
+        Rows are counted: three divisions for each took as long as the arithmetic of 64 bytes.
+        """
         inner = [statement for step in self.statements() for statement in step]
         along, block = self.along(), self.constant("block_", self.max_lanes())
-        cell, rest = Binary("+", Name("cell_"), AT), Binary("-", CELLS, AT)
+        rest, column = Binary("-", CELLS, AT), Binary("-", AT, ROW)
         end = Call("opwright_min", (Binary("+", BEGIN, Call("opwright_min", (block, rest))), along))
+        first = (
+            Declare("task_", Binary("/", CELL, along), changes=True),
+            Declare("row_", Binary("-", Binary("*", TASK, along), CELL), changes=True),
+        )
         body = (
-            Declare("begin_", Binary("%", cell, along)),
+            If(Binary("==", column, along), (Assign(TASK, ONE, "+="), Assign(ROW, AT))),
+            Declare("begin_", column),
             Declare("end_", end),
-            Declare("task_", Binary("/", cell, along)),
             *self.digits_of_task(
-                [(loop.name, loop.extent) for name in self.order() for loop in self.own_loops(name)], Name("task_")
+                [(loop.name, loop.extent) for name in self.order() for loop in self.own_loops(name)], TASK
             ),
             *self.of_task(),
             *(Declare(name, value) for value, name in self.wholes.items()),
             *self.numbers(),
             *inner,
         )
-        step = Call("opwright_min", (block, Binary("-", along, Binary("%", cell, along))))
+        step = Call("opwright_min", (block, Binary("-", along, column)))
         loop = For("at_", ZERO, CELLS, body, step=step)
-        return (*nodes.used(self.declared.values(), loop), loop)
+        return (*nodes.used(self.declared.values(), Scope((*first, loop))), *first, loop)
 
     def order(self) -> list[str]:
         """The letters of the cells, all axes of that of the lanes last: the sums lie in this order."""

@@ -6,7 +6,7 @@
 
 #include "contraction_cells.h"
 
-enum { PIECE = 256 }; // cells that are converted at a time
+enum { PIECE = 512 }; // cells that are converted at a time
 
 // Whether operands are shifted to the signs of the instruction.
 #define SHIFTED (GROUP == 4 && !OPWRIGHT_AMX)
@@ -117,14 +117,19 @@ INLINE int32_t left_sum(const int32_t *from, int64_t units, bool is_signed) {
     return sum;
 }
 
-// Stores the sums of a row, converted to the type of out.
-static void put_row(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, int64_t count, int64_t worker) {
+// Stores sums of rows, at most PIECE of each, converted to the type of out. Rows that are neighbours as a finishing
+// function counts cells are finished together, so that short ones are not a call each.
+static void put_rows(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, int64_t pitch, int64_t rows,
+                     int64_t count, int64_t worker) {
     union { int32_t s32[PIECE]; float f32[PIECE]; int64_t s64[PIECE]; double f64[PIECE]; } to;
-    for (int64_t n = 0; n < count; n += PIECE, at += PIECE * q->out_column) {
-        const int64_t cells = min(PIECE, count - n);
-#define CONVERTED(name, type)                                                                                    \
-    for (int64_t i = 0; i < cells; i++)                                                                                \
-        to.name[i] = (type)sums[n + i];                                                                                       \
+    const int64_t most = s->finish && q->out_column == 1 && q->out_row == count ? PIECE / max(1, count) : 1;
+    for (int64_t m = 0, together; m < rows; m += together, at += together * q->out_row) {
+        together = min(most, rows - m);
+        const int64_t cells = together * count;
+#define CONVERTED(name, type)                                                                                          \
+    for (int64_t r = 0; r < together; r++)                                                                             \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            to.name[r * count + i] = (type)sums[(m + r) * pitch + i];                                                  \
     if (!s->finish && q->out_column == 1)                                                                              \
         memcpy((type *)(void *)s->out + at, to.name, (size_t)cells * sizeof(type));                                    \
     else if (!s->finish)                                                                                               \

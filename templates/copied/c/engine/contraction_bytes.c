@@ -10,7 +10,7 @@
 
 #if OPWRIGHT_AMX
 #include "bytes_amx.h"
-#define MAX_TILE 32
+#define MAX_TILE 32 // of WIDE vectors
 #elif LANES == 16
 #define MAX_TILE 14
 #define TILES_OF(T, NB) T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) \
@@ -21,7 +21,7 @@
 #endif
 
 enum {
-    WIDE = 2,                // vectors of a panel
+    WIDE = 2,                // vectors of a panel; the last one has what is left, but of AMX
     CHUNK = 512,             // units that are processed at a time
     PITCH = CHUNK + 16,      // from a row of copied left to the next: a constant, so that tiles need one address
     STAGE = 4 << 20,         // bytes of right that are packed at a time
@@ -71,7 +71,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->left_zero = (int32_t)q->left_zero + (SHIFTED && q->left_signed ? 128 : 0);
     p->right_zero = (int32_t)q->right_zero - (SHIFTED && !q->right_signed ? 128 : 0);
     p->run = q->term_axes > 0 && q->term_step[q->term_axes - 1] == 1 ? q->term_extent[q->term_axes - 1] : 1;
-    p->vectors = ceil_div(max(1, q->columns), LANES * WIDE) * WIDE;
+    p->vectors = round_up(ceil_div(max(1, q->columns), LANES), OPWRIGHT_AMX ? WIDE : 1);
     p->tiles = max(1, ceil_div(q->rows, MAX_TILE));
     p->units = max(1, ceil_div(q->terms, GROUP));
     p->chunks = ceil_div(p->units, CHUNK);
@@ -91,6 +91,9 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
 static int64_t tile_row(const plan *p, int64_t tile) {
     return p->q.rows / p->tiles * tile + min(tile, p->q.rows % p->tiles);
 }
+
+// Vectors of the panel that has vector v of `vectors`.
+static int64_t panel_width(int64_t v, int64_t vectors) { return min(WIDE, vectors - v / WIDE * WIDE); }
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(CHUNK, p->units - chunk * CHUNK); }
 
@@ -169,8 +172,8 @@ static void turned(const uint8_t *from, int64_t column, bool is_signed, ivec *to
     UNROLL for (int l = 0; l < LANES; l++) memcpy(to + l * step, &x[l], sizeof x[l]);
 }
 
-// Units [u, last) of the columns of vector v of a chunk of right.
-static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int64_t v, int64_t u, int64_t last, ivec *to) {
+// Units [u, last) of the columns of vector v of a chunk of right, `step` vectors apart.
+static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int64_t v, int64_t u, int64_t last, ivec *to, int64_t step) {
     const opwright_contraction *q = &p->q;
     const int64_t first = chunk * CHUNK * GROUP, lanes = q->columns - v * LANES;
     const bool is_signed = q->right_signed;
@@ -178,19 +181,19 @@ static void pack_vector(const plan *p, const uint8_t *right, int64_t chunk, int6
     const int64_t whole = lanes >= LANES ? min(last, (q->terms - first) / GROUP) : 0;
     if (q->right_term == 1)
         for (; u + LANES <= whole; u += LANES)
-            turned(right + u * GROUP, q->right_column, is_signed, to + u * WIDE, WIDE);
+            turned(right + u * GROUP, q->right_column, is_signed, to + u * step, step);
     for (; u < last; u++) {
         ivec made = {0};
         for (int64_t l = 0; l < min(LANES, lanes); l++)
             made[l] = unit_of(right + u * GROUP * q->right_term + l * q->right_column, q->right_term,
                               q->terms - first - u * GROUP, is_signed, false);
-        to[u * WIDE] = made;
+        to[u * step] = made;
     }
 }
 
 // Units of whole vectors of columns that lie side by side, row by row of memory, so that its lines are read once: where
 // columns are taken 16 units at a time, rows 4 KiB apart leave the first-level cache before they are read again.
-static void pack_beside(const plan *p, const uint8_t *right, int64_t whole, int64_t units, int64_t count, ivec *to) {
+static void pack_beside(const plan *p, const uint8_t *right, int64_t whole, int64_t units, int64_t count, int64_t vectors, ivec *to) {
     const opwright_contraction *q = &p->q;
     const bool is_signed = q->right_signed;
     for (int64_t u = 0; u < whole; u++, right += GROUP * q->right_term)
@@ -198,7 +201,7 @@ static void pack_beside(const plan *p, const uint8_t *right, int64_t whole, int6
             const uint8_t *from = right + v * LANES;
             for (int64_t t = 0; t < GROUP && v * LANES % 64 == 0; t++)
                 __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)((t + AHEAD) * q->right_term)));
-            put_beside(from, q->right_term, is_signed, to + v / WIDE * WIDE * units + v % WIDE + u * WIDE);
+            put_beside(from, q->right_term, is_signed, to + v / WIDE * WIDE * units + v % WIDE + u * panel_width(v, vectors));
         }
 }
 
@@ -212,19 +215,20 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
         const int64_t full = q->right_column == 1 ? min(count, max(0, q->columns / LANES - c->first - first)) : 0;
         const int64_t whole = full > 0 ? min(units, (q->terms - term) / GROUP) : 0;
         ivec *const to = packed + chunk * CHUNK * c->vectors + first * units;
-        pack_beside(p, right + term * q->right_term + (c->first + first) * LANES, whole, units, full, to);
+        pack_beside(p, right + term * q->right_term + (c->first + first) * LANES, whole, units, full, count, to);
         for (int64_t u = 0; u < units; u += LANES)
             for (int64_t v = 0, last = min(units, u + LANES); v < count; v++)
                 pack_vector(p, right, chunk, c->first + first + v, v < full ? max(u, whole) : u, last,
-                            to + v / WIDE * WIDE * units + v % WIDE);
+                            to + v / WIDE * WIDE * units + v % WIDE, panel_width(v, count));
     }
     for (int64_t v = first; v < first + count && p->left_zero != 0; v++) {
+        const int64_t width = panel_width(v - first, count);
         ivec total = {0};
         for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
             const int64_t units = chunk_units(p, chunk);
             const ivec *from = packed + chunk * CHUNK * c->vectors + v / WIDE * WIDE * units + v % WIDE;
             for (int64_t u = 0; u < units; u++)
-                total += columns_sum(from[u * WIDE], p->q.right_signed);
+                total += columns_sum(from[u * width], p->q.right_signed);
         }
         total = (total - p->right_zero * (int32_t)p->q.terms) * -p->left_zero;
         memcpy(columns + v * LANES, &total, sizeof total);
@@ -238,12 +242,14 @@ typedef struct byte_tile {
     int64_t units;
     int32_t *sums, *to; // before and after, and the distances of their rows
     int64_t row, to_row;
+    int64_t cells; // of the last vector that are stored to `to`
     bool begins;
     const int32_t *columns, *off; // what is added to each column, and to each row
 } byte_tile;
 
 #if OPWRIGHT_AMX
-static void multiplied(const opwright_contraction *q, int64_t rows, const byte_tile *o) {
+static void multiplied(const opwright_contraction *q, int64_t rows, int64_t width, const byte_tile *o) {
+    const int64_t cells = (width - 1) * LANES + o->cells;
 #define OF_SIGNS(LEFT, RIGHT)                                                                                            \
     rows > AMX_ROWS ? amx_bytes(o->scalars, PITCH, o->panel, o->units, o->sums, o->row, o->begins, rows, true, LEFT, RIGHT) \
                     : amx_bytes(o->scalars, PITCH, o->panel, o->units, o->sums, o->row, o->begins, rows, false, LEFT, RIGHT)
@@ -252,46 +258,55 @@ static void multiplied(const opwright_contraction *q, int64_t rows, const byte_t
     else
         q->right_signed ? (OF_SIGNS(false, true)) : (OF_SIGNS(false, false));
     for (int64_t m = 0; m < rows; m++)
-        for (int64_t l = 0; l < WIDE * LANES; l++)
+        for (int64_t l = 0; l < cells; l++)
             o->to[m * o->to_row + l] = o->sums[m * o->row + l] + o->columns[l] + o->off[m];
 }
 #else
-INLINE void sums_of(const byte_tile *o, int MR, int NB) {
-    ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
-    UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
-    for (int64_t u = 0; u < o->units; u++) {
-        ivec x[WIDE];
-        UNROLL for (int b = 0; b < NB; b++) x[b] = o->panel[u * WIDE + b];
-        UNROLL for (int m = 0; m < MR; m++) {
-            const ivec s = (ivec){0} + o->scalars[m * PITCH + u];
-            UNROLL for (int b = 0; b < NB; b++) sum[m][b] = dotted(sum[m][b], s, x[b]);
-        }
-    }
+// The sums of a tile, corrected; `whole`: those of all lanes.
+INLINE void put_tile(const byte_tile *o, int MR, int NB, bool whole, ivec sum[MAX_TILE][WIDE]) {
     UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {
         ivec before = {0}, column;
         if (!o->begins)
             memcpy(&before, o->sums + m * o->row + b * LANES, sizeof before);
         memcpy(&column, o->columns + b * LANES, sizeof column);
         const ivec after = sum[m][b] + before + column + o->off[m]; // the address of a sum would keep all of them in memory
-        memcpy(o->to + m * o->to_row + b * LANES, &after, sizeof after);
+        if (whole || b < NB - 1)
+            memcpy(o->to + m * o->to_row + b * LANES, &after, sizeof after);
+        else
+            vec_store_part((float *)(void *)(o->to + m * o->to_row + b * LANES), (vec)after, o->cells);
     }
+}
+
+INLINE void sums_of(const byte_tile *o, int MR, int NB) {
+    ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
+    UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
+    for (int64_t u = 0; u < o->units; u++) {
+        ivec x[WIDE];
+        UNROLL for (int b = 0; b < NB; b++) x[b] = o->panel[u * NB + b];
+        UNROLL for (int m = 0; m < MR; m++) {
+            const ivec s = (ivec){0} + o->scalars[m * PITCH + u];
+            UNROLL for (int b = 0; b < NB; b++) sum[m][b] = dotted(sum[m][b], s, x[b]);
+        }
+    }
+    o->cells == LANES ? put_tile(o, MR, NB, true, sum) : put_tile(o, MR, NB, false, sum);
 }
 
 typedef void tile_of(const byte_tile *);
 #define DEFINE(MR, NB)                                                                                                 \
-    static void tile_##MR(const byte_tile *o) { sums_of(o, MR, NB); }
+    static void tile_##MR##x##NB(const byte_tile *o) { sums_of(o, MR, NB); }
+TILES_OF(DEFINE, 1)
 TILES_OF(DEFINE, 2)
-#define LISTED(MR, NB) tile_##MR,
-static tile_of *const TILE_OF[MAX_TILE + 1] = {0, TILES_OF(LISTED, 2)};
+#define LISTED(MR, NB) tile_##MR##x##NB,
+static tile_of *const TILE_OF[WIDE + 1][MAX_TILE + 1] = {{0}, {0, TILES_OF(LISTED, 1)}, {0, TILES_OF(LISTED, 2)}};
 
-static void multiplied(const opwright_contraction *q, int64_t rows, const byte_tile *o) {
+static void multiplied(const opwright_contraction *q, int64_t rows, int64_t width, const byte_tile *o) {
     (void)q;
-    TILE_OF[rows](o);
+    TILE_OF[width][rows](o);
 }
 #endif
 
-// Tiles [tile, last) against vectors [first, first + count) of the stage. Tiles store what fills whole panels themselves,
-// if nothing is converted.
+// Tiles [tile, last) against vectors [first, first + count) of the stage. Tiles store sums themselves, if nothing is
+// converted.
 static void multiply(const call *c, const uint8_t *left, const ivec *packed, const int32_t *columns, char *own, int64_t at,
                      int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
     static const int32_t zeros[WIDE * LANES + MAX_TILE];
@@ -299,7 +314,7 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, column = (c->first + first) * LANES;
     const int64_t cells = min(count * LANES, q->columns - column);
-    const int64_t stored = !c->out.finish && q->sums == 0 && q->out_column == 1 ? cells / (WIDE * LANES) * (WIDE * LANES) : 0;
+    const bool stored = !c->out.finish && q->sums == 0 && q->out_column == 1;
     int32_t *off = (int32_t *)(void *)own, *copy = off + p->rows, *sums = (int32_t *)(void *)(own + p->left_bytes);
     at += row * q->out_row + column * q->out_column;
     memset(off, 0, (size_t)rows * sizeof *off);
@@ -311,23 +326,24 @@ static void multiply(const call *c, const uint8_t *left, const ivec *packed, con
             for (int64_t m = 0; m < rows; m++)
                 off[m] -= p->right_zero * left_sum(copy + m * PITCH, units, q->left_signed);
         byte_tile o = {.units = units, .row = p->share * LANES, .begins = chunk == 0};
-        for (int64_t v = 0; v < count; v += WIDE)
+        for (int64_t v = 0; v < count; v += WIDE) {
+            const int64_t width = panel_width(v, count);
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
-                const bool direct = ends && v * LANES < stored;
+                const bool direct = ends && stored;
                 o.scalars = copy + m * PITCH;
                 o.panel = packed + chunk * CHUNK * c->vectors + (first + v) * units;
-                o.sums = o.to = sums + (m * p->share + v) * LANES, o.to_row = o.row;
+                o.sums = o.to = sums + (m * p->share + v) * LANES, o.to_row = o.row, o.cells = LANES;
                 if (direct)
-                    o.to = (int32_t *)(void *)c->out.out + at + m * q->out_row + v * LANES, o.to_row = q->out_row;
+                    o.to = (int32_t *)(void *)c->out.out + at + m * q->out_row + v * LANES, o.to_row = q->out_row, o.cells = min(LANES, cells - (v + width - 1) * LANES);
                 o.columns = ends && p->left_zero != 0 ? columns + (first + v) * LANES : zeros;
                 o.off = ends ? off + m : zeros;
-                multiplied(q, height, &o);
+                multiplied(q, height, width, &o);
             }
+        }
     }
-    for (int64_t n = stored; n < cells; n += PIECE)
-        for (int64_t m = 0; m < rows; m++)
-            put_row(q, &c->out, at + m * q->out_row + n * q->out_column, sums + m * p->share * LANES + n, min(PIECE, cells - n), worker);
+    for (int64_t n = 0; n < cells && !stored; n += PIECE)
+        put_rows(q, &c->out, at + n * q->out_column, sums + n, p->share * LANES, rows, min(PIECE, cells - n), worker);
 }
 
 static int64_t worker_bytes(const plan *p) { return p->left_bytes + p->sums_bytes + (p->alone ? p->right_bytes : 0); }

@@ -154,6 +154,8 @@ INLINE ivec few_load(const uint8_t *from, int64_t terms, bool is_signed) {
     return units_of(part, is_signed, false);
 }
 
+ADD_LANES(add_integers, ivec)
+
 // Sums of columns over lanes. One column at a time is a single stream through memory, which is the bottleneck of few rows.
 INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, int32_t *sums, int rows, int columns, int chains) {
     const opwright_contraction *q = f->q;
@@ -174,12 +176,14 @@ INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, i
                 UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] = dotted(sum[r][c][a], l, x[c]);
             }
         }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) {
-        int32_t total = 0;
-        UNROLL for (int a = 1; a < chains; a++) sum[r][c][0] += sum[r][c][a];
-        for (int l = 0; l < LANES; l++)
-            total += sum[r][c][0][l];
-        sums[r * FEW_COLUMNS + c] = total;
+    UNROLL for (int r = 0; r < rows; r++) {
+        ivec whole[FEW_SHARING];
+        UNROLL for (int c = 0; c < columns; c++) {
+            whole[c] = sum[r][c][0];
+            UNROLL for (int a = 1; a < chains; a++) whole[c] += sum[r][c][a];
+        }
+        const ivec added = add_integers(whole, columns);
+        memcpy(sums + r * FEW_COLUMNS, &added, (size_t)columns * sizeof *sums);
     }
 }
 
@@ -213,7 +217,8 @@ static void few_put(const few *f, int64_t at, int64_t n, int64_t count, int32_t 
         int32_t *const of = sums + r * FEW_COLUMNS;
         for (int64_t i = 0; i < count; i++)
             of[i] += off[r] + (f->left_zero != 0 ? rest - f->left_zero * ones[i] : 0);
-        put_row(q, &f->out, at + r * q->out_row + n * q->out_column, of, count, worker);
+        for (int64_t i = 0; i < count; i += PIECE)
+            put_rows(q, &f->out, at + r * q->out_row + (n + i) * q->out_column, of + i, 0, 1, min(PIECE, count - i), worker);
     }
 }
 

@@ -1,0 +1,77 @@
+"""The axes of random products as the engine takes them: each product once, and no copy that is read once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from opwright_kernels._contraction_shapes import Shape, Walk, shaped
+
+ROUNDS = 400
+
+
+def arrays(rng: np.random.Generator, walks: list[dict[str, int]]) -> tuple[Walk, ...]:
+    """Walks with the strides of dense arrays, each with its axes in a random order; `out`, `left`, `right` say where."""
+    steps: list[dict[str, int]] = [{"left": 0, "right": 0, "out": 0} for _ in walks]
+    for name in ("left", "right", "out"):
+        cells = 1
+        for number in rng.permutation(len(walks)):
+            if walks[number][name]:
+                steps[number][name] = cells
+                cells *= walks[number]["extent"]
+    return tuple(Walk(walk["extent"], **step) for walk, step in zip(walks, steps, strict=True))
+
+
+def drawn(seed: int) -> Iterator[tuple[tuple[Walk, ...], tuple[bool, ...]]]:
+    """Random products: axes of one operand, of both, of none, which both repeat, and summed ones of both or of one."""
+    rng = np.random.default_rng(seed)
+    kinds = ((1, 1, 1), (1, 0, 1), (0, 1, 1), (0, 0, 1), (1, 1, 0), (1, 0, 0))
+    for _ in range(ROUNDS):
+        chosen = [kinds[int(rng.integers(len(kinds)))] for _ in range(int(rng.integers(2, 6)))]
+        walks = [
+            {"extent": int(rng.integers(2, 40)), **dict(zip(("left", "right", "out"), kind, strict=True))}
+            for kind in chosen
+        ]
+        yield arrays(rng, walks), tuple(not kind[2] for kind in chosen)
+
+
+def cells(shape: Shape) -> int:
+    return math.prod(walk.extent for walk in (shape.rows, shape.columns, shape.terms, *shape.batches))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_cell_of_the_output_gets_each_of_its_terms_once(seed: int) -> None:
+    for walks, reduced in drawn(seed):
+        shape = shaped(walks, reduced)
+        assert shape is None or cells(shape) == math.prod(walk.extent for walk in walks)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_both_operands_repeat_are_in_one_product_if_rows_and_columns_leave_room(seed: int) -> None:
+    found = 0
+    for walks, reduced in drawn(seed):
+        shape = shaped(walks, reduced)
+        made = [walk for walk, sums in zip(walks, reduced, strict=True) if not sums]
+        rows, columns, none = (
+            [walk for walk in made if (bool(walk.left), bool(walk.right)) == sides]
+            for sides in ((True, False), (False, True), (False, False))
+        )
+        if shape is not None and len(none) == 1 and len(rows) + len(columns) <= 1:
+            found += 1
+            assert all(walk.left or walk.right for walk in shape.batches), (walks, reduced)
+    assert found > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_operand_that_is_read_once_is_not_copied_for_longer_axes(seed: int) -> None:
+    found = 0
+    for walks, reduced in drawn(seed):
+        shape = shaped(walks, reduced)
+        made = [walk for walk, sums in zip(walks, reduced, strict=True) if not sums]
+        if shape is None or sum(reduced) > 1 or any(not walk.left and walk.out for walk in made):
+            continue
+        found += 1
+        assert "left" not in shape.copied, (walks, reduced)
+    assert found > 10
