@@ -100,6 +100,16 @@ def test_what_grows_in_the_type_of_its_sums_has_no_second_array(made: Made) -> N
     assert any("spread_sum_" in used for used in arrays["bf16"].values())
 
 
+def test_cells_that_tiles_begin_are_not_begun_before() -> None:
+    """Their values are those of the conformance tests; a sum of many rounds needs its cells from the start."""
+    folder = Path(str(kernels.__file__)).parent / "c"
+    pools = (folder / "max_pool_backward_f32.c").read_text().split("static void ")
+    (along,) = [text for text in pools if text.startswith("max_pool_backward_f32_0_c(")]
+    assert "tile_[i_] = -INFINITY" in along
+    assert "] = -INFINITY" not in along.replace("tile_[i_] = -INFINITY", "")
+    assert "diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f" in (folder / "layer_norm_backward_f32.c").read_text()
+
+
 def test_sums_of_lanes_that_lie_apart_are_scattered_once(made: Made) -> None:
     """They are the output itself where its channels are neighbours: then nothing is written between the arrays."""
     _, built = made

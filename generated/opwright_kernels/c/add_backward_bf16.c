@@ -33,8 +33,8 @@ static void add_backward_bf16_0_x_p3_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
     float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
@@ -143,8 +143,8 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
     float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
@@ -391,8 +391,8 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_src_0_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_0_sum__at + part_ * sizes_->task_bytes_);
     float *const diff_src_1_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_1_sum__at + part_ * sizes_->task_bytes_);
-    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
+    const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);

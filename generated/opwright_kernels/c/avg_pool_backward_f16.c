@@ -28,6 +28,9 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
     const opwright_avg_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const cells = (float *)(void *)(call_->scratch_ + sizes_->cells_at);
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t PB_d_ = sizes_->PB[0];
     const int64_t S_h_ = sizes_->S[1];
@@ -39,9 +42,6 @@ static void avg_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t I_w_ = sizes_->I[2];
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t O_d_ = sizes_->O[0];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
     const int64_t block_ = opwright_block(O_w_, O_d_ * O_h_, parts_, 4096);

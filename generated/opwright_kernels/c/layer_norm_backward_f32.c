@@ -71,9 +71,9 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
@@ -396,9 +396,9 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
-    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];

@@ -61,9 +61,6 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
             const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
             const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
             const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                peak[a - begin_] = -INFINITY;
-            }
             for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
                 const int64_t n_ = 256;
                 float *restrict peak_row_ = peak + (a - begin_);
@@ -79,7 +76,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
@@ -97,7 +94,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
@@ -115,7 +112,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
@@ -133,7 +130,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {

@@ -30,10 +30,10 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t K = sizes_->K;
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
@@ -102,10 +102,10 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t K = sizes_->K;
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
@@ -173,10 +173,10 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t K = sizes_->K;
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t K = sizes_->K;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;

@@ -33,6 +33,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -45,12 +51,6 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -94,9 +94,6 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                     const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
                     const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        peak[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = -INFINITY;
-                    }
                     for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
                         const int64_t n_ = 256;
                         float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
@@ -116,7 +113,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -138,7 +135,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -160,7 +157,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -182,11 +179,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                            peak_row_[i_] = tile_[i_];
                         }
-                    }
-                    for (int64_t c = begin_; c < end_; ++c) {
-                        first[c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_))] = INFINITY;
                     }
                     for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
                         const int64_t n_ = 256;
@@ -209,7 +203,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -233,7 +227,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
@@ -257,7 +251,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
@@ -281,7 +275,7 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], tile_[i_]);
+                            first_row_[i_] = tile_[i_];
                         }
                     }
                     for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
@@ -329,6 +323,12 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -341,12 +341,6 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];
@@ -478,6 +472,12 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
+    const int64_t O_d_ = sizes_->O[0];
+    const int64_t O_h_ = sizes_->O[1];
+    const int64_t O_w_ = sizes_->O[2];
+    const int64_t K_d_ = sizes_->K[0];
+    const int64_t K_h_ = sizes_->K[1];
+    const int64_t K_w_ = sizes_->K[2];
     const int64_t S_d_ = sizes_->S[0];
     const int64_t D_d_ = sizes_->D[0];
     const int64_t PB_d_ = sizes_->PB[0];
@@ -490,12 +490,6 @@ static void max_pool_backward_f16_0_diff_src_X_(void *context_, int64_t part_)
     const int64_t D_w_ = sizes_->D[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
-    const int64_t O_w_ = sizes_->O[2];
-    const int64_t O_h_ = sizes_->O[1];
-    const int64_t O_d_ = sizes_->O[0];
-    const int64_t K_d_ = sizes_->K[0];
-    const int64_t K_h_ = sizes_->K[1];
-    const int64_t K_w_ = sizes_->K[2];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     const int64_t src_X_d_ = sizes_->src_X[0];

@@ -149,9 +149,6 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
         const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
         const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
         const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
-        for (int64_t k = begin_; k < end_; ++k) {
-            dst_first[k - begin_] = INFINITY;
-        }
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
             const int64_t n_ = 256;
             float *restrict dst_first_row_ = dst_first + (k - begin_);
@@ -173,7 +170,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_first_row_[i_] = opwright_min_so_far_f32(dst_first_row_[i_], tile_[i_]);
+                dst_first_row_[i_] = tile_[i_];
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
@@ -197,7 +194,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_first_row_[i_] = opwright_min_so_far_f32(dst_first_row_[i_], tile_[i_]);
+                dst_first_row_[i_] = tile_[i_];
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
@@ -221,7 +218,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_first_row_[i_] = opwright_min_so_far_f32(dst_first_row_[i_], tile_[i_]);
+                dst_first_row_[i_] = tile_[i_];
             }
         }
         for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
@@ -245,7 +242,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                 }
             }
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_first_row_[i_] = opwright_min_so_far_f32(dst_first_row_[i_], tile_[i_]);
+                dst_first_row_[i_] = tile_[i_];
             }
         }
         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {

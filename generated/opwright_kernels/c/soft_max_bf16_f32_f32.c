@@ -77,9 +77,6 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
             const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
             const int64_t stats_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B);
             const int64_t stats_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A);
-            for (int64_t a = begin_; a < end_; ++a) {
-                peak[a - begin_] = -INFINITY;
-            }
             for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
                 const int64_t n_ = 256;
                 float *restrict peak_row_ = peak + (a - begin_);
@@ -95,7 +92,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
@@ -113,7 +110,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
@@ -131,7 +128,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
@@ -149,7 +146,7 @@ static void soft_max_bf16_f32_f32_0_a(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], tile_[i_]);
+                    peak_row_[i_] = tile_[i_];
                 }
             }
             if (mode_word_ == 0) {

@@ -152,7 +152,7 @@ class Lowering(Tasks):
 
     def part(self, part: Part, following: Sequence[Part]) -> step_fusion.Made:
         begins = self.staged.program.first_writer(part.target.tensor) is part and not following
-        first = self.first(part) if begins else ()
+        first = self.first(part) if begins and not self.in_tiles(part) else ()
         result: list[Stmt] = []
         for formulas in step_endings.adding(part):
             self.leave_rows()
@@ -165,6 +165,24 @@ class Lowering(Tasks):
         if not needed:
             return step_fusion.Made(part, first, tuple(result))
         return step_fusion.Made(part, (), (If(nodes.both(needed), (*first, *result), source=part.source),))
+
+    def in_tiles(self, part: Part) -> bool:
+        """Whether every cell of a step's array is in a tile that has all of its terms, and nothing else begins it."""
+        program, target = self.staged.program, part.target
+        axes = program.arrays[target.tensor].axes
+        walked = [program.walks(target.tensor, *pair) is not None for pair in enumerate(target.indices)]
+        alone = program.first_writer(target.tensor) is part and part.by is None and part.operator != "set"
+        if not alone or program.arrays[target.tensor].role != "between" or self.is_number(target.tensor):
+            return False
+        if not all(walks or axis.kind == "ones" for walks, axis in zip(walked, axes, strict=True)):
+            return False
+        formula = part.formulas[0]
+        walk = self.walk(part, formula)
+        if not walk.laned or not step_tiles.possible(self, part, formula, walk.reduced, walk.bounds):
+            return False
+        bounds, outer = walk.bounds, ["", *(loop.name for loop in walk.outer), self.lane_name()]
+        narrowed = any(name in found for found in (bounds.tests, bounds.low, bounds.high) for name in outer)
+        return not narrowed and not step_tiles.in_rounds(self, part, walk.reduced)
 
     def is_word(self, attribute: str, words: Sequence[str]) -> Expr:
         """Whether an attribute has one of some words."""
@@ -213,7 +231,8 @@ class Lowering(Tasks):
                 made = self.lane_reduction(part, row, target_loops, reduced, bounds)
             elif step_tiles.possible(self, part, formula, reduced, bounds):
                 ending = (lambda: self.ending(part, following)) if following else None
-                tiles = step_tiles.tiled(self, part, formula, reduced, bounds, ending)
+                begins = not following and self.in_tiles(part)
+                tiles = step_tiles.tiled(self, part, formula, reduced, bounds, ending, begins)
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
                 lanes = self.laned(bounds, row.written(), part.source)

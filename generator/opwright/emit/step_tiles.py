@@ -40,6 +40,12 @@ def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop]
     return updates and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
+def in_rounds(loops: Loops, part: Part, reduced: Sequence[Loop]) -> bool:
+    """Whether a tile may have so many terms that it is added to its target now and then."""
+    many = math.prod(map(loops.at_most, reduced)) > TERMS
+    return many and part.operator in ("sum", "product") and loops.values_of(part.target.tensor).accumulate != "s64"
+
+
 def tiled(
     loops: Loops,
     part: Part,
@@ -47,10 +53,12 @@ def tiled(
     reduced: Sequence[Loop],
     bounds: Bounds,
     ending: Ending | None = None,
+    begins: bool = False,
 ) -> tuple[Stmt, ...]:
     """The loops over tiles of lanes, each around those of the reduced letters.
 
-    With an ending, the target of the step has nothing in it yet, and nobody else reads it.
+    With an ending, the target of the step has nothing in it yet, and nobody else reads it. A tile that `begins` its
+    cells is stored.
     """
     low, high = loops.lane_span(bounds)
     lane, lanes = Name(loops.lane_name()), high if low == ZERO else Binary("-", high, low)
@@ -60,7 +68,7 @@ def tiled(
         return cells if low == ZERO else Binary("+", low, cells)
 
     def tile(begin: Expr, end: Expr, count: Expr, width: int, *back: Stmt) -> tuple[For, Row]:
-        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending)
+        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending, begins)
         return For(lane.name, begin, end, (*back, *body), step=nodes.integer(width), source=part.source), row
 
     made: list[Stmt] = []
@@ -89,12 +97,12 @@ def _tile(
     count: Expr,
     room: int,
     ending: Ending | None,
+    begun: bool,
 ) -> tuple[tuple[Stmt, ...], Row]:
     """One tile, of so many lanes, and the rows that it reads."""
     values, source = loops.values_of(part.target.tensor), part.source
     row = Row(loops, values, part, formula)
-    many = math.prod(map(loops.at_most, reduced)) > TERMS
-    rounds = many and part.operator in ("sum", "product") and values.accumulate != "s64"
+    rounds = in_rounds(loops, part, reduced)
     first = values.number(INITIAL[part.operator])
     clear = _each(Assign(Index(TILE, LANE), first, source=source), source)
     before: list[Stmt] = []
@@ -105,6 +113,8 @@ def _tile(
         target = Index(Name(row.target_row(True)), LANE)
         before, row.before = row.before, []
         flush = _each(updated(values, part.operator, target, Index(TILE, LANE), source), source)
+        if begun:
+            flush = _each(Assign(target, Index(TILE, LANE), source=source), source)
         if ending is None:
             after = (flush,)
         else:
