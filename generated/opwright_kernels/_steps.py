@@ -319,6 +319,7 @@ class StepOperation(StepKernels):
         ]
         rows += self.described_products(plan)
         rows += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]
+        rows += [("phases", plan.blocks.described())] if plan.blocks else []
         return None, lambda workers: plan.workers(workers)[1], tuple(rows)
 
 

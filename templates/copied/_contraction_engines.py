@@ -41,12 +41,24 @@ CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
 typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,
     opwright_finish *finish, const void *context, const opwright_team *team, void *scratch);
+typedef void opwright_pack_function(const void *problem, const void *left, const void *right, void *packed,
+    const opwright_team *team, void *scratch);
+typedef void opwright_block_function(const void *problem, const void *left, const void *right, const void *packed,
+    void *out, opwright_finish *finish, const void *context, int64_t begin, int64_t end, void *scratch);
 typedef struct opwright_product {
     opwright_product_function *run;
     const void *problem;
     int64_t destination;
     int64_t shared, task;
+    opwright_pack_function *pack;
+    opwright_block_function *block;
+    int64_t packed;
 } opwright_product;
+typedef struct opwright_blocks {
+    int64_t count, tasks;
+    int64_t packed, bytes;
+    int64_t scratch;
+} opwright_blocks;
 """
 ENGINE_CDEF = """
 typedef struct opwright_copied {
@@ -84,14 +96,42 @@ typedef struct opwright_window {
 """
 
 
+# Functions of blocks of rows: c/engine/contraction_blocks.h.
+BLOCKS = """
+void opwright_contract_pack_{0}(const void *problem, const void *left, const void *right, void *packed,
+    const opwright_team *team, void *scratch);
+void opwright_contract_block_{0}(const void *problem, const void *left, const void *right, const void *packed,
+    void *out, opwright_finish *finish, const void *context, int64_t begin, int64_t end, void *scratch);
+int64_t opwright_contract_rows_{0}(const void *problem, int64_t tasks, const int64_t *cells);
+int64_t opwright_contract_packed_{0}(const void *problem, int64_t all);
+int64_t opwright_contract_copied_{0}(const void *problem);
+int64_t opwright_contract_block_scratch_{0}(const void *problem, int64_t rows);
+"""
+
+
 @dataclass(frozen=True)
 class Engine:
-    """The engine of a dtype, for the best instruction set that can be used."""
+    """The engine of a dtype, for the best instruction set that can be used. `name` is that of its functions."""
 
     isa: _isa.Isa
     library: _load.Library
     function: Any
     scratch: Any
+    name: str
+    blocks: bool  # whether it computes blocks of rows
+
+    def of_blocks(self, what: str) -> Any:
+        """A function of blocks of rows, as C has it."""
+        return getattr(self.library.lib, f"opwright_contract_{what}_{self.name}")
+
+    def address(self, what: str) -> int:
+        own = self.library.ffi
+        found = own.addressof(self.library.lib, f"opwright_contract_{what}_{self.name}")
+        return int(own.cast("uintptr_t", found))
+
+
+def computes_blocks(label: str, group: str) -> bool:
+    return group == PRODUCTS and label != BYTES
 
 
 def isas(label: str) -> tuple[_isa.Isa, ...]:
@@ -111,6 +151,7 @@ def unit(isa: _isa.Isa, label: str, group: str = PRODUCTS) -> Unit:
         f"opwright_product_function opwright_{function}_{name};\n"
         f"int64_t opwright_{function}_scratch_{name}(const void *problem, int64_t workers);\n"
     )
+    functions += BLOCKS.format(name) if computes_blocks(label, group) else ""
     return replace(
         driver,
         name=f"opwright_{group}_{name}",
@@ -165,4 +206,5 @@ def _loaded(label: str, group: str) -> Engine | None:
         return None
     name = f"{FUNCTIONS[group]}_{{}}{label}_{isa.name}"
     function = library.ffi.addressof(library.lib, f"opwright_{name.format('')}")
-    return Engine(isa, library, function, getattr(library.lib, f"opwright_{name.format('scratch_')}"))
+    scratch = getattr(library.lib, f"opwright_{name.format('scratch_')}")
+    return Engine(isa, library, function, scratch, f"{label}_{isa.name}", computes_blocks(label, group))

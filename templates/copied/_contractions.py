@@ -76,6 +76,9 @@ class Product:
         member.run = ffi.cast("opwright_product_function *", int(own.cast("uintptr_t", self.engine.function)))
         member.problem = ffi.cast("void *", int(own.cast("uintptr_t", self.problem)))
         member.destination, member.shared, member.task = self.destination, shared, task
+        if self.engine.blocks:
+            member.pack = ffi.cast("opwright_pack_function *", self.engine.address("pack"))
+            member.block = ffi.cast("opwright_block_function *", self.engine.address("block"))
 
     def described(self) -> str:
         """What the engine makes of it, in words."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _collapse, _contractions, _engine, _isa, _load, _team
+from . import _collapse, _contractions, _engine, _isa, _load, _phase_blocks, _team
 from . import _contraction_engines as _engines
 from ._arrays import Array, pointer
 from ._axes import Places
@@ -93,6 +93,7 @@ class StepPlan:
     in_place: frozenset[int]  # the inputs that the one output may be, where neither has gaps
     schedules: tuple[tuple[str, Schedule], ...]
     products: tuple[_contractions.Product, ...]
+    blocks: _phase_blocks.Blocked | None  # of phases that go by blocks
     keeps: tuple[Any, ...]  # what other pointers lead to
 
     @cached_property
@@ -115,6 +116,7 @@ class StepKernels(Operation):
     dtype_attributes: Mapping[str, str] = member(default_factory=dict)  # attribute to the output that it states
     conditional: tuple[str, ...] = ()  # outputs that some calls lack, if an attribute states a type
     contractions: tuple[_contractions.Contraction, ...] = ()
+    blocks: _phase_blocks.Blocks | None = None  # phases that calls may run by blocks
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     chains: tuple[_collapse.Chain, ...] = ()  # of sizes that kernels do not tell apart
     # By output, the inputs whose memory it may have.
@@ -138,12 +140,16 @@ class StepKernels(Operation):
         lanes = layout.chosen_lanes()
         products = self.products(seen, shown, places, arrays, lanes)
         unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
-        filled, memory_ = layout.members(lanes, unstored)
+        blocks = _phase_blocks.blocked(self.blocks, self.contractions, products, layout, lanes) if self.blocks else None
+        filled, memory_ = layout.members(lanes, unstored.union(blocks.at if blocks else ()))
         sizes = ffi.new(f"opwright_{self.function}_sizes *")
         for name, value in filled.items():
             setattr(sizes, name, value)
         for number, product in products.items():
             product.put(ffi, sizes.products_[number], memory_.shared, memory_.task)
+        if blocks is not None:
+            blocks.put(sizes)
+        whole_products = [one for number, one in products.items() if blocks is None or number not in blocks.products]
         kinds = {
             info.name: ffi.typeof(f"{self.c_type(info, resolution.row)} *")
             for info in self.arrays_
@@ -159,9 +165,8 @@ class StepKernels(Operation):
         @cache
         def workers(number: int) -> tuple[Any, int]:
             team = ffi.cast("opwright_team *", _team.team(number)) if number > 1 else ffi.NULL
-            return team, memory_.bytes(number) + max(
-                (product.bytes(number) for product in products.values()), default=0
-            )
+            beside = [product.bytes(number) for product in whole_products] + [blocks.memory(number) if blocks else 0]
+            return team, memory_.bytes(number) + max(beside)
 
         shapes = {name: output.shape for name, output in resolution.outputs.items()}
         name = f"{self.function}_{label}_{isa.name}"
@@ -184,6 +189,7 @@ class StepKernels(Operation):
             in_place=self.replaceable(resolution),
             schedules=tuple(layout.schedules),
             products=tuple(products.values()),
+            blocks=blocks,
             keeps=lists,
         )
 

@@ -184,12 +184,15 @@ class Sizes:
             begins[name] = private, end[private]
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
             number = 0 if name in unstored else number
-            dtype = next((info.dtype for info in self.infos if info.name == name), "")
-            itemsize = DTYPES[self.narrow.get(name) or dtype or self.made].itemsize
-            end[private] += -(-number * itemsize // LINE) * LINE
+            end[private] += -(-number * self.itemsize(name) // LINE) * LINE
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)
         return Memory(end[False], end[True])
+
+    def itemsize(self, name: str) -> int:
+        """Bytes of a cell of an array between steps."""
+        dtype = next((info.dtype for info in self.infos if info.name == name), "")
+        return DTYPES[self.narrow.get(name) or dtype or self.made].itemsize
 
 
 def _steps_of(array: Array, spots: Sequence[int]) -> tuple[int, ...]:

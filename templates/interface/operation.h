@@ -62,6 +62,8 @@ enum opw_field_kind {
     OPWRIGHT_BYTES,
     OPWRIGHT_LANES,
     OPWRIGHT_PRODUCTS,
+    OPWRIGHT_BLOCKS,
+    OPWRIGHT_EACH,
 };
 
 // A member of the struct of sizes.
@@ -115,7 +117,7 @@ typedef struct opw_zero {
 typedef enum opw_term { OPWRIGHT_OF_PRODUCTS, OPWRIGHT_OF_SQUARES, OPWRIGHT_OF_DISTANCES } opw_term;
 
 typedef struct opw_product_of {
-    int64_t phase;
+    int64_t phase, copy; // the phase that copies its sums to an output
     const char *unless;
     opw_accessed output, target, left, right; // an output without a name: none
     const char *const *finish;
@@ -124,6 +126,27 @@ typedef struct opw_product_of {
     const opwright_dtype *dtypes[2]; // of left and right in each row, if they lie between steps; NULL: what the row adds up in
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
+
+// Phases [first, last) that calls may run by blocks: the letters of their tasks, the arrays that they leave for each other,
+// each with the bytes of its elements by row, and the phases whose own functions run, with the lanes they may have, as
+// digits. The last of the phases has no lanes.
+typedef struct opw_block_array {
+    const char *name;
+    const int64_t *sizes;
+} opw_block_array;
+
+typedef struct opw_block_rows {
+    int64_t phase;
+    const char *lanes;
+} opw_block_rows;
+
+typedef struct opw_block_phases {
+    int64_t first, last;
+    const char *const *letters;
+    int64_t count;
+    const opw_block_array *arrays;
+    const opw_block_rows *rows;
+} opw_block_phases;
 
 // Sizes from the outermost to the innermost that kernels do not tell apart: the letters of each, and by array the axes
 // that have them. The last of a list has no sizes, and the last array no name.
@@ -168,6 +191,7 @@ typedef struct opw_operation {
     int64_t array_count, phase_count, product_count;
     const opw_phase *phases;
     const opw_product_of *products;
+    const opw_block_phases *blocks; // NULL: none
     const opw_chain *chains; // NULL: none
     const opw_word_list *words;
     const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
@@ -188,22 +212,39 @@ typedef struct opw_array {
 typedef struct opw_engine {
     opwright_product_function *run;
     int64_t (*scratch)(const void *problem, int64_t workers);
+    // Of blocks of rows; NULL if there are none.
+    opwright_pack_function *pack;
+    opwright_block_function *block;
+    int64_t (*rows)(const void *problem, int64_t tasks, const int64_t *cells);
+    int64_t (*packed)(const void *problem, int64_t all);
+    int64_t (*copied)(const void *problem);
+    int64_t (*block_scratch)(const void *problem, int64_t rows);
 } opw_engine;
 
-enum { OPWRIGHT_ENGINES = 6, OPWRIGHT_PRODUCTS_OF = 4 };
+enum { OPWRIGHT_ENGINES = 6, OPWRIGHT_PRODUCTS_OF = 4, BLOCK_ARRAYS = 24 };
 
 extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances
 
 typedef struct opw_prepared {
     const opw_engine *engine; // NULL: loops compute it
     int64_t destination;
+    bool by_blocks;
+    int64_t packed; // where what it packs for blocks begins
     opwright_contraction problem;
 } opw_prepared;
+
+// The blocks of a call: none if their count is 0.
+typedef struct opw_blocked {
+    opwright_blocks blocks;
+    int64_t copied;                                  // bytes, while operands are packed
+    int64_t at[BLOCK_ARRAYS], each[BLOCK_ARRAYS]; // of arrays: the place in a block, the bytes of a task
+} opw_blocked;
 
 typedef struct opw_plan {
     int64_t shared, task; // bytes of scratch, of all workers and of each
     int64_t product_count;
     opw_prepared products[OPWRIGHT_PRODUCTS_OF];
+    opw_blocked blocked;
 } opw_plan;
 
 // Puts axes of a call together, in its arrays and in what is known of it.
@@ -212,6 +253,7 @@ void opw_collapse(opw_context *x, opw_array *arrays);
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan);
 void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
                             opw_plan *plan);
+void opw_plan_blocks(const opw_context *x, const int64_t *lanes, opw_plan *plan);
 const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, const char *name);
 opw_extent opw_spots_of(const opw_places *places, const char *axis, opw_int *room);
 void opw_put_values(int64_t *at, const opw_field *field, opw_extent value);

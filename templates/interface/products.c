@@ -482,6 +482,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     opw_prepared none, found;
     const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
     none.engine = NULL;
+    none.by_blocks = found.by_blocks = false;
+    none.packed = found.packed = 0;
     none.destination = OPWRIGHT_STORED;
     for (int n = 0; n < 3; ++n) { // letters that move an index together are left to loops
         for (const opw_pair *axis = read[n]->letters; axis->name != NULL; ++axis) {

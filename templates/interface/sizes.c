@@ -389,6 +389,9 @@ static bool unstored(const opw_operation *op, const opw_plan *plan, const char *
         const bool stored = product->engine == NULL || product->destination == OPWRIGHT_STORED;
         found = found || (!stored && strcmp(op->products[n].target.array, name) == 0);
     }
+    for (int64_t n = 0; plan->blocked.blocks.count > 0 && n < op->blocks->count; ++n) {
+        found = found || strcmp(op->blocks->arrays[n].name, name) == 0;
+    }
     return found;
 }
 
@@ -420,6 +423,20 @@ static void lay_out(const planner *t, void *sizes, const int64_t *lanes, opw_pla
     }
 }
 
+static void put_blocks(const planner *t, void *sizes, const opw_blocked *blocked)
+{
+    int64_t *const blocks = member(t->op, sizes, OPWRIGHT_BLOCKS, "");
+    int64_t *const each = member(t->op, sizes, OPWRIGHT_EACH, "");
+    if (blocks == NULL || blocked->blocks.count == 0) {
+        return;
+    }
+    memcpy(blocks, &blocked->blocks, sizeof blocked->blocks);
+    for (int64_t n = 0; n < t->op->blocks->count; ++n) {
+        each[n] = blocked->each[n];
+        *member(t->op, sizes, OPWRIGHT_AT, t->op->blocks->arrays[n].name) = blocked->at[n];
+    }
+}
+
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan)
 {
     planner t;
@@ -440,7 +457,9 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
         lanes[n] = lanes_of(&t, &t.op->phases[n]);
     }
     opw_plan_products(x, arrays, lanes, plan);
+    opw_plan_blocks(x, lanes, plan);
     lay_out(&t, sizes, lanes, plan);
+    put_blocks(&t, sizes, &plan->blocked);
     opwright_product *const products = (opwright_product *)(void *)member(t.op, sizes, OPWRIGHT_PRODUCTS, "");
     for (int64_t n = 0; n < plan->product_count; ++n) {
         const opw_prepared *const one = &plan->products[n];
@@ -452,6 +471,9 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
             products[n].destination = one->destination;
             products[n].shared = plan->shared;
             products[n].task = plan->task;
+            products[n].pack = one->engine->pack;
+            products[n].block = one->engine->block;
+            products[n].packed = one->packed;
         }
     }
 }
@@ -461,9 +483,13 @@ int64_t opw_plan_bytes(const opw_plan *plan, int64_t workers)
     opw_int products = 0;
     for (int64_t n = 0; n < plan->product_count; ++n) {
         const opw_prepared *const one = &plan->products[n];
-        const opw_int bytes = one->engine != NULL ? one->engine->scratch(&one->problem, workers) : 0;
+        const bool whole = one->engine != NULL && !one->by_blocks;
+        const opw_int bytes = whole ? one->engine->scratch(&one->problem, workers) : 0;
         products = opw_max(products, bytes);
     }
+    const opw_blocked *const by = &plan->blocked;
+    const opw_int own = opw_max(by->copied, opw_mul(by->blocks.bytes, workers));
+    products = opw_max(products, opw_add(by->blocks.packed, own));
     const opw_int steps = opw_add(plan->shared, opw_mul(plan->task, workers));
     return (int64_t)opw_min(opw_add(steps, products), INT64_MAX);
 }

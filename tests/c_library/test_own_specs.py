@@ -11,6 +11,9 @@ from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
 from support.c_library import CLibrary, Refused
 from support.generated import FULL, rng
+from support.package import package
+from support.random_chains import ATTENTION
+from support.spec_packages import usable
 from support.step_calls import StepCaller
 
 from .test_build import needs, run
@@ -63,6 +66,24 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
     )
     with pytest.raises(Refused, match="axes that sum_axes does not name"):
         built.infer("two_reductions", twice)
+
+
+@pytest.mark.skipif(not FULL, reason="OPWRIGHT_SWEEP=full: compiling engines takes a minute")
+def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None:
+    needs("cmake", "gcc")
+    library, module = package({"causal.yaml": ATTENTION}, tmp_path, "blocks_in_c")
+    spec, output = str(tmp_path / "blocks_in_c-project/spec/specs"), str(tmp_path / "blocks_in_c")
+    assert cli.main(["export", str(tmp_path / "source"), "--c", "--spec", spec, "--output", output]) == 0
+    isas = ";".join(usable(module))
+    run("cmake", "-S", tmp_path / "source", "-B", tmp_path / "build", f"-DOPWRIGHT_ISAS={isas}", CC="gcc")
+    run("cmake", "--build", tmp_path / "build", "-j2")
+    built, draw = CLibrary(next((tmp_path / "build").glob("*.so")), library), rng("blocks in C")
+    for batch, queries, keys in (((2,), 200, 200), ((), 130, 300), ((1, 2), 9, 7)):
+        shapes = [(*batch, heads, rows, 24) for heads, rows in ((4, queries), (2, keys), (2, keys))]
+        inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
+        found = np.empty(shapes[0], np.float32)
+        built.run("causal_attention", built.call("causal_attention", inputs, {}, [found]))
+        assert found.tobytes() == module.causal_attention(*inputs).tobytes()
 
 
 def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

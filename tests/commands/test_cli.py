@@ -117,7 +117,7 @@ def test_explain_prints_the_table_of_schedules(opwright: Command) -> None:
     assert code == 0
     assert "block: where tasks have the letter for themselves" in out
     code, printed, _ = opwright("explain", "--schedules", "--json")
-    assert [row["name"] for row in json.loads(printed)][-1] == "rest"
+    assert [row["name"] for row in json.loads(printed)][-3:] == ["rest", "blocks", "one by one"]
     assert opwright("explain")[0] == 2
 
 

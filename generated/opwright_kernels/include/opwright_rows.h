@@ -159,6 +159,36 @@ static inline void opwright_phase(const opwright_team *team, void (*work)(void *
     }
 }
 
+// Blocks of tasks, each run by the worker that takes it next.
+typedef struct {
+    void (*work)(void *call, int64_t block, int64_t worker);
+    void *call;
+    int64_t count;
+    _Atomic int64_t next;
+} opwright_block_work;
+
+static inline void opwright_next_blocks(void *work, int64_t worker)
+{
+    opwright_block_work *const blocks = work;
+    for (int64_t block = blocks->next++; block < blocks->count; block = blocks->next++) {
+        blocks->work(blocks->call, block, worker);
+    }
+#if defined(__AVX2__)
+    _mm_sfence();
+#endif
+}
+
+static inline void opwright_in_blocks(const opwright_team *team, void (*work)(void *call, int64_t block, int64_t worker),
+    void *call, int64_t count)
+{
+    opwright_block_work blocks = {work, call, count, 0};
+    if (opwright_parts(team) > 1) {
+        team->run(opwright_next_blocks, &blocks, team->workers);
+    } else {
+        opwright_next_blocks(&blocks, 0);
+    }
+}
+
 // Copies a short row: `memcpy` is a call, which takes as long as 128 bytes.
 static inline void opwright_copied(void *restrict to, const void *restrict from, int64_t bytes)
 {

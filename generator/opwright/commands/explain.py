@@ -64,10 +64,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def schedules(package: Any, json_form: bool, out: Console) -> int:
-    """Every row of the table: a letter of a phase uses the first row whose condition holds."""
+    """Every row of the tables: a letter of a phase, and consecutive phases, use the first row whose condition holds."""
+    tables = importlib.import_module(f"{package.__name__}._schedules")
     rows = [
         {"name": row.name, "when": row.when, "then": row.then, "figure": row.figure}
-        for row in importlib.import_module(f"{package.__name__}._schedules").SCHEDULES
+        for row in (*tables.SCHEDULES, *tables.BLOCKS)
     ]
     if json_form:
         print(json.dumps(rows, indent=2))

@@ -28,7 +28,18 @@ from ..project import Project
 INTERFACE_VERSION = 1  # the version in the soname: raised when a released prototype or struct changes
 FOLDER = "interface"  # folders in templates/ and in an export
 SOURCES = (
-    *("axes.c", "collapse.c", "cpu.c", "numbers.c", "products.c", "refuse.c", "run.c", "sizes.c", "text.c"),
+    *(
+        "axes.c",
+        "collapse.c",
+        "cpu.c",
+        "numbers.c",
+        "phase_blocks.c",
+        "products.c",
+        "refuse.c",
+        "run.c",
+        "sizes.c",
+        "text.c",
+    ),
     "tables.c",
 )
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances")

@@ -131,6 +131,11 @@ class Interface:
             for name, _ in (product.left, product.right)
         )
 
+    def sizes_between(self, name: str) -> tuple[int, ...]:
+        """The bytes of an element of an array between steps, by row."""
+        found = staged(parted(self.op)).program
+        return tuple(DTYPES[dtype_of(self.op, row, found.arrays[name], found)].size for row in self.op.dtypes)
+
     @property
     def arrays(self) -> tuple[Any, ...]:
         """The arrays that kernels of steps take."""

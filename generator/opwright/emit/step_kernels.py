@@ -21,6 +21,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from . import step_wholes
 from .nodes import Declare, Member, Name, Stmt
+from .step_blocks import Blocks, blocks
 from .step_finish import Finish
 from .step_lowering import Lowering, absence, optional_outputs
 
@@ -46,7 +47,8 @@ class Member_:  # noqa: N801  # a member in C, next to the node of that name
     """A member of the struct of sizes: `kind` is the source of its value, `of` and `axis` its owner."""
 
     name: str
-    # value, rank, extents, stride, word, absent, at, bytes, lanes, products; of rank, `axis`: whether axes keep order
+    # value, rank, extents, stride, word, absent, at, bytes, lanes, products, blocks, each; of rank, `axis`: whether
+    # axes keep order
     kind: str
     of: str
     axis: str = ""
@@ -108,7 +110,16 @@ class StepKernel:
     sizes_type: str
     parameters: tuple[Parameter, ...]
     phases: tuple[PhaseView, ...]
+    blocks: Blocks | None  # the phases that a call may run block by block
+    private: tuple[str, ...]  # the arrays of which each worker has its own
     kernels: tuple[str, ...]  # its name for each instruction set
+
+    @property
+    def product_of_blocks(self) -> int:
+        """A product that runs where phases go by blocks: the memory of steps is the same for all."""
+        assert self.blocks is not None
+        phases = self.phases[self.blocks.first : self.blocks.last]
+        return next(phase.product.number for phase in phases if phase.product is not None)
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,8 @@ def step_kernel(op: Op, row: dict[str, str]) -> StepKernel:
     taken = tuple(parameter for parameter in parameters(op, row) if parameter.role != "between")
     names = tuple(f"{name}_{isa.name}" for isa in ISAS if isa.serves(op, row))
     sizes = f"opwright_{op.function}_sizes"
-    return StepKernel(name, row_name(op, row), row, sizes, taken, phases_of(op, row, name), names)
+    own = tuple(sorted(staged(op).owned()))
+    return StepKernel(name, row_name(op, row), row, sizes, taken, phases_of(op, row, name), blocks(op), own, names)
 
 
 def phases_of(op: Op, row: dict[str, str], name: str) -> tuple[PhaseView, ...]:
@@ -240,6 +252,10 @@ def members(op: Op) -> tuple[Member_, ...]:
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)
     result += [Member_("products_", "products", "", length=products, c_type="opwright_product")] if products else []
+    together = blocks(op)
+    if together is not None:
+        result.append(Member_("blocks_", "blocks", "", c_type="opwright_blocks"))
+        result.append(Member_("each_", "each", "", length=len(together.arrays)))
     return tuple(result)
 
 

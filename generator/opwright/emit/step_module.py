@@ -23,6 +23,7 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .printing import python
 from .python_module import Function, Module, Parameter, named_values, parameter_name, spellings
+from .step_blocks import Blocks, blocks
 from .step_contraction import (
     ContractionView,
     SlideView,
@@ -88,6 +89,7 @@ class StepWrapper(Module):
     in_place: dict[str, tuple[str, ...]]
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
+    blocks: Blocks | None
     extents: dict[str, str]  # of the letters of contractions
     slides: tuple[SlideView, ...]
     zeros: dict[int, tuple[str, ...]]
@@ -171,6 +173,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         in_place=in_place(parted_op),
         terms=_terms(op, writer),
         contractions=contractions(parted_op),
+        blocks=blocks(parted_op),
         extents=contracted_extents(parted_op, own),
         slides=slides(parted_op, own),
         zeros=zero_points(parted_op, own),

@@ -104,13 +104,9 @@ static bool exchanges(const opwright_contraction *q) {
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
 }
 
-static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
-    *p = (plan){.q = *contraction, .products = 1};
-    opwright_contraction *q = &p->q;
-    if (exchanges(q))
-        exchange(q);
-    for (int64_t b = 0; b < q->batches; b++)
-        p->products *= q->batch[b];
+// Vectors, tiles and chunks of one product; the chunks do not depend on its rows.
+static void tiles_of(plan *p) {
+    const opwright_contraction *q = &p->q;
     p->vectors = max(1, ceil_div(q->columns, LANES));
     p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
     const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
@@ -122,6 +118,16 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
     p->pitch = p->chunk + LANES;
+}
+
+static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
+    *p = (plan){.q = *contraction, .products = 1};
+    opwright_contraction *q = &p->q;
+    if (exchanges(q))
+        exchange(q);
+    for (int64_t b = 0; b < q->batches; b++)
+        p->products *= q->batch[b];
+    tiles_of(p);
     const int64_t vector_bytes = p->chunk * LANES * 4;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
@@ -518,3 +524,5 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
             }
     }
 }
+
+#include "contraction_blocks.h"

@@ -42,7 +42,7 @@ typedef struct opwright_contraction {
     // For bytes: whether they are signed, and the type of sums in out: 0 s32, 1 f32, 2 s64, 3 f64.
     int64_t left_signed, right_signed, sums;
     int64_t left_zero, right_zero; // subtracted from each element
-    int64_t swapped;               // whether the given left is right here, and right left
+    int64_t swapped;               // for bytes and blocks: whether the given left is right here, and right left
     // If there are axes of terms, they and those of rows take the place of the strides of left: its windows overlap.
     int64_t row_axes, row_extent[8], row_step[8], term_axes, term_extent[8], term_step[8];
     opwright_copied left, right; // the strides above are those of the copies
@@ -51,5 +51,13 @@ typedef struct opwright_contraction {
 // `problem` is an opwright_contraction.
 opwright_product_function OPWRIGHT_NAME(contract);
 int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers);
+
+// The same by blocks of rows: contraction_blocks.h.
+opwright_pack_function OPWRIGHT_NAME(contract_pack);
+opwright_block_function OPWRIGHT_NAME(contract_block);
+int64_t OPWRIGHT_NAME(contract_rows)(const void *problem, int64_t tasks, const int64_t *cells);
+int64_t OPWRIGHT_NAME(contract_packed)(const void *problem, int64_t products);
+int64_t OPWRIGHT_NAME(contract_copied)(const void *problem);
+int64_t OPWRIGHT_NAME(contract_block_scratch)(const void *problem, int64_t rows);
 
 #endif
