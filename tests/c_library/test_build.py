@@ -51,7 +51,7 @@ def log_softmax(project: Project, tmp_path_factory: pytest.TempPathFactory) -> P
 def installed(log_softmax: Path) -> Path:
     needs("cmake", "gcc")
     build, prefix = log_softmax.parent / "build", log_softmax.parent / "prefix"
-    run("cmake", "-S", log_softmax, "-B", build, "-DOPWRIGHT_ISAS=portable;avx2;neon", "-DOPWRIGHT_STRICT=ON",
+    run("cmake", "-S", log_softmax, "-B", build, "-DOPWRIGHT_ISAS=portable;avx2;avx512;neon", "-DOPWRIGHT_STRICT=ON",
         "-DCMAKE_INSTALL_LIBDIR=lib", f"-DCMAKE_INSTALL_PREFIX={prefix}", CC="gcc")  # fmt: skip
     run("cmake", "--build", build, "-j2")
     run("cmake", "--install", build)

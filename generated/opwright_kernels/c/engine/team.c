@@ -151,7 +151,7 @@ static void spread(int64_t threads)
     CPU_ZERO(&used);
     for (sleeper *woken = pool.sleepers; woken != NULL && threads > 0; woken = woken->next, --threads) {
         if (cpu >= 0 && cpu < CPU_SETSIZE) {
-            CPU_SET(cpu, &used);
+            CPU_SET((size_t)cpu, &used);
         }
         if (pthread_getaffinity_np(woken->thread, sizeof woken->allowed, &woken->allowed) == 0) {
             CPU_AND(&both, &woken->allowed, &used);

@@ -90,7 +90,7 @@ typedef uint16_t __mmask16;
 #define _MM_FROUND_TO_NEAREST_INT 0
 #define OPWRIGHT_CURRENT_DIRECTION 4
 #define _mm512_cvtph_ps(v)                                                                                             \
-    __builtin_ia32_vcvtph2ps512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(__m512), OPWRIGHT_EVERY, OPWRIGHT_CURRENT_DIRECTION)
+    __builtin_ia32_vcvtph2ps512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(__m512), (short)OPWRIGHT_EVERY, OPWRIGHT_CURRENT_DIRECTION)
 #define _mm512_cvtps_ph(v, rounding)                                                                                   \
     (__m256i)__builtin_ia32_vcvtps2ph512_mask(v, rounding, OPWRIGHT_UNREAD(opwright_v16hi), OPWRIGHT_EVERY)
 #define _mm256_cvtph_ps(v) __builtin_ia32_vcvtph2ps256((opwright_v8hi)(v))
