@@ -14,6 +14,7 @@ from opwright.derive import nest
 from opwright.derive.variants import expand, layout_choices
 from opwright.emit import kernels, nodes, render, step_module
 from opwright.generate import generated
+from opwright.oracle import sample
 from opwright.project import find
 from support import checkout, reviewing
 
@@ -113,3 +114,18 @@ def test_the_stub_of_a_package_derives_no_kernels(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(step_module, "staged", lambda op: pytest.fail(f"the phases of {op.op} were derived"))
     text = files["__init__.pyi"].text(render.environment(checkout.ROOT / "templates"))
     assert all(f"def {op.function}(" in text for op in made.ops)
+
+
+def test_samples_that_sizes_alone_refuse_are_not_validated(monkeypatch: pytest.MonkeyPatch):
+    validated = Counter[str]()
+    validation = sample._Legal.validation
+
+    def counted(self: sample._Legal) -> object:
+        validated[self.op.op] += 1
+        return validation(self)
+
+    monkeypatch.setattr(sample._Legal, "validation", counted)
+    for op in load.load_texts(SPECS).ops:
+        if op.normal_form is not None:
+            assert len([*sample.legal(op)]) == sample.CALLS
+            assert validated[op.op] == sample.CALLS + sample.COLUMNS

@@ -124,3 +124,60 @@ def test_what_mixes_integers_and_real_numbers_is_refused_with_what_to_write(old:
     with pytest.raises(SpecInvalid) as refused:
         load_texts({"masked.yaml": MASKED.replace(old, new, 1)})
     assert message in str(refused.value)
+
+
+DIVIDED = """\
+op: Divided
+revision: 1
+summary: Rounded quotients of integers that are read.
+dims: {cells: {symbol: X, run: true, summary: cells}}
+inputs:
+  - {name: a, dims: {X: X}, summary: Dividends.}
+  - {name: b, dims: {X: X}, summary: Divisors.}
+outputs:
+  - {name: down, dims: {X: X}, summary: Rounded down.}
+  - {name: up, dims: {X: X}, summary: Rounded up.}
+  - {name: rest, dims: {X: X}, summary: What is left.}
+  - {name: thirds, dims: {X: X}, summary: By constants.}
+dtypes:
+  - {a: s64, b: s64, down: s64, up: s64, rest: s64, thirds: s64, accumulate: s64}
+  - {a: s32, b: s8, down: s32, up: s32, rest: s32, thirds: s32, accumulate: s64}
+semantics:
+  ranges: {x: X}
+  steps:
+    - down[x] = floor(a[x] / b[x])
+    - up[x] = ceil(a[x] / b[x])
+    - rest[x] = a[x] - b[x] * floor(a[x] / b[x])
+    - thirds[x] = floor(a[x] / 3) - ceil(a[x] / (-4)) + floor(a[x] / 0)
+"""
+
+
+def test_integers_that_are_read_are_divided_exactly_and_by_0_give_0_on_every_instruction_set(tmp_path: Path) -> None:
+    library, module = package({"divided.yaml": DIVIDED}, tmp_path, "divided")
+    limits = {np.int64: [-(2**63), 2**63 - 1, -(2**53) - 1], np.int32: [-(2**31), 2**31 - 1]}
+    for kind, extremes in limits.items():
+        dividends = [*extremes, *range(-9, 10)]
+        divisors = [*range(-9, 10), *(extremes if kind is np.int64 else [])]
+        pairs = [(a, b) for a in dividends for b in divisors]
+        down = [a // b if b else 0 for a, b in pairs]
+        wanted = [
+            down,
+            [-(-a // b) if b else 0 for a, b in pairs],
+            [a - b * q for (a, b), q in zip(pairs, down)],
+            [a // 3 + a // 4 for a, _ in pairs],
+        ]
+        arrays = [
+            np.array(column, dtype) for column, dtype in zip(zip(*pairs), (kind, kind if kind is np.int64 else np.int8))
+        ]
+        for isa in usable(module):
+            with instruction_set(module, isa):
+                for found, exact in zip(module.divided(*arrays), wanted):
+                    assert found.tolist() == [_held(value, kind) for value in exact], isa
+                problem = first_disagreement(module, library.ops[0], rng("divided", isa), 12, Counter())
+                assert problem is None, problem
+
+
+def _held(value: int, kind: type) -> int:
+    """A value of 64 bits, which wrap around, as a tensor holds it."""
+    wrapped = (value + 2**63) % 2**64 - 2**63
+    return min(max(wrapped, int(np.iinfo(kind).min)), int(np.iinfo(kind).max))

@@ -135,6 +135,8 @@ class Formulas:
                 f"bit_{self.one(('and', 'or', 'xor'))}({a}, {b})", f"bit_not({a})",
                 f"shift_right({a}, {self.one(('1', b))})", f"shift_left({a}, {self.one('12')})",
             ]  # fmt: skip
+        if self.whole:
+            forms += [f"{self.one(('floor', 'ceil'))}({a} / {self.one(('2', '3', '7', '(-5)', b))})"]
         forms += [f"{self.one(('to_s8', 'to_u8', 'to_s32', 'to_s4', 'to_u4'))}({a})"]
         if not self.whole:
             forms += [f"to_{self.one(('f32', 'bf16', 'f16', 'f8_e5m2', 'f8_e4m3'))}({a})"]

@@ -102,6 +102,21 @@ static inline int64_t opwright_shift_right_s64(int64_t x, int64_t y)
     return x < 0 ? ~(int64_t)(~(uint64_t)x >> (y & 63)) : (int64_t)((uint64_t)x >> (y & 63));
 }
 
+// Quotients of integers, rounded down and up; by 0 they are 0, and the negative of INT64_MIN wraps around.
+static inline int64_t opwright_floor_s64(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b ? (int64_t)(0u - (uint64_t)a) : 0;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static inline int64_t opwright_ceil_s64(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b ? (int64_t)(0u - (uint64_t)a) : 0;
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
+}
+
 // What few calls need is outlined: inlined, it takes registers from the loops that every call runs.
 #if defined(__GNUC__)
 #define OPWRIGHT_OUTLINED static __attribute__((noinline, unused))

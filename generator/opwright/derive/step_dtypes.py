@@ -116,29 +116,17 @@ def _whole(op: Op, assignments: Sequence[Assignment], reason: str) -> Iterator[P
     for assignment in assignments:
         for node in _outside_integers(assignment.value, kinds):
             quotient = _is_quotient(node)
-            wrong = quotient or (isinstance(node, Call) and (node.function in INEXACT or _rounds_more(node)))
+            wrong = quotient or (isinstance(node, Call) and node.function in (*INEXACT, "floor", "ceil"))
             wrong = wrong or (isinstance(node, Number) and not isinf(node.value) and isinstance(node.value, float))
             wrong = wrong or (isinstance(node, Name) and node.id in real)
             if wrong or (isinstance(node, Read) and node.tensor in real_lists):
-                hint = _instead(node, kinds) if quotient else ""
+                hint = "; write floor(a / b) or ceil(a / b), which divide integers" if quotient else ""
                 message = f"this is a real number, but {reason}{hint}; f64 holds integers up to 2**53"
                 yield Problem(assignment.value_at.moved(node.column), "dtype-accumulate", message)
 
 
-def _instead(quotient: Expr, kinds: Mapping[str, Kind]) -> str:
-    """How integers are divided."""
-    if all(is_whole(side, kinds) for side in expr.children(quotient)):
-        return "; write floor(a / b) or ceil(a / b), which are integers of these"
-    return "; shift_right(a, n) divides an integer by 2**n, rounded down"
-
-
 def _is_quotient(node: Expr) -> bool:
     return isinstance(node, Binary) and node.op == "/"
-
-
-def _rounds_more(node: Call) -> bool:
-    """Whether a call rounds what is no quotient, which is a problem of its own."""
-    return node.function in ("floor", "ceil") and not _is_quotient(node.arguments[0])
 
 
 def _real_inputs(op: Op, row: Mapping[str, str], at: Mark) -> Iterator[Problem]:
@@ -155,9 +143,13 @@ def _real_inputs(op: Op, row: Mapping[str, str], at: Mark) -> Iterator[Problem]:
 
 
 def _outside_integers(tree: Expr, kinds: Mapping[str, Kind]) -> Iterator[Expr]:
-    """The nodes of a value, without indices and quotients that stay integers."""
-    if isinstance(tree, Call) and tree.function in ("floor", "ceil") and is_whole(tree, kinds):
+    """The nodes of a value, without indices, integers of letters and symbols, and quotients that are rounded."""
+    rounded = isinstance(tree, Call) and tree.function in ("floor", "ceil")
+    if rounded and is_whole(tree, kinds):
         return
-    yield tree
+    if rounded and _is_quotient(tree.arguments[0]):  # type: ignore[union-attr]
+        tree = tree.arguments[0]  # type: ignore[union-attr]
+    else:
+        yield tree
     for child in () if isinstance(tree, Read) else expr.children(tree):
         yield from _outside_integers(child, kinds)

@@ -93,7 +93,8 @@ class Values:
             return self.choice(*called_once(*tree.arguments))
         if tree.function == "pow" and (power := self.power(*tree.arguments)) is not None:
             return power
-        arguments = [self.value(argument) for argument in tree.arguments]
+        divides = self.accumulate == "s64" and tree.function in ("floor", "ceil")
+        arguments = [self.value(one) for one in (expr.children(tree.arguments[0]) if divides else tree.arguments)]
         if tree.function in ("min", "max"):
             result = arguments[0]
             for other in arguments[1:]:

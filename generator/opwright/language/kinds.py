@@ -132,7 +132,7 @@ class _Kinds:
         if real and not self.step and function in ("floor", "ceil"):
             raise self.fail(node, f"'{function}' takes a quotient of integers")
         if real and isinstance(node, Binary) and node.op == "%":
-            hint = "; of numbers that are read, a - b * floor(a / b) is the remainder, or bit_and(a, 2**n - 1)"
+            hint = "; of numbers that are read, a - b * floor(a / b) is the remainder"
             raise self.fail(node, f"'%' takes integers{hint if self.step else ''}")
         whole = {"select", "abs", "sign", *BIT_FUNCTIONS}
         real = real or (function in REAL_FUNCTIONS and function not in whole)

@@ -210,6 +210,10 @@ class Run:
         if isinstance(tree, Name) or whole:
             found = np.asarray(integers(tree, letters))
             return found if found.dtype == bool else found.astype(self.dtype)
+        if self.whole and isinstance(tree, Call) and tree.function in ("floor", "ceil"):
+            return _rounded(
+                tree.function, *(self.value(side, letters, spots) for side in expr.children(tree.arguments[0]))
+            )
         operator, operands = _operator(tree)
         values = [self.value(operand, letters, spots) for operand in operands]
         if operator in expr.CONVERSIONS:
@@ -224,6 +228,12 @@ class Run:
         if tree.function not in ("floor", "ceil"):
             return False
         return is_integer(tree, self.reals)
+
+
+def _rounded(function: str, dividend: Any, divisor: Any) -> Any:
+    """A rounded quotient in int64; by 0 it is 0, and what is too large wraps around."""
+    down, rest = np.floor_divide(dividend, divisor), np.remainder(dividend, divisor)
+    return down if function == "floor" else down + (rest != 0)
 
 
 def _operator(node: Expr) -> tuple[str, tuple[Expr, ...]]:

@@ -6,6 +6,7 @@ change a setting and ask for its arguments again.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..language.evaluate import evaluate
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.types import symbol_kinds, symbol_of
@@ -121,7 +123,7 @@ class _RefusedError(Exception):
 
 
 class _Legal(Validator):
-    """Validates a call up to the first broken rule, because most samples break one."""
+    """Validates a call up to the first broken rule."""
 
     def note(self, rule: str) -> None:
         raise _RefusedError(rule)
@@ -131,6 +133,36 @@ class _Legal(Validator):
         for name in self.shapes:
             if self.contradicts(name, facts):
                 self.note(f"{name}-shape")
+
+
+class _Known(dict[str, Any]):
+    """Sizes and numbers of a sample, and the named values that follow from them."""
+
+    def __init__(self, op: Op, words: Mapping[str, Any], symbols: Facts) -> None:
+        super().__init__({symbol: value for symbol, value in symbols.items() if symbol not in op.lets})
+        self.op, self.words = op, words
+        self.rank = next((len(value) for value in symbols.values() if isinstance(value, tuple)), 0)
+
+    def __missing__(self, symbol: str) -> Any:
+        let = self.op.lets[symbol]
+        by = let.by or ""
+        formula = let.value or let.cases[str(self.words.get(by) or self.op.attribute(by).default)]
+        value = evaluate(formula.tree, self)
+        vector = symbol_kinds(self.op)[symbol].vector and not isinstance(value, tuple)
+        self[symbol] = found = (value,) * self.rank if vector else value
+        return found
+
+    def refused(self) -> bool:
+        """Whether a rule refuses the sample, as far as sizes and numbers alone tell: most samples break one."""
+        for constraint in self.op.constraints:
+            with contextlib.suppress(KeyError, Inexact):
+                if constraint.expr and not all(each(evaluate(constraint.expr.tree, self))):
+                    return True
+        for dim in self.op.dims.values():
+            with contextlib.suppress(KeyError, Inexact):
+                if any(entry < (dim.min or 0) for entry in each(self[dim.symbol])):
+                    return True
+        return False
 
 
 class _Sampler:
@@ -202,6 +234,8 @@ class _Sampler:
         except Inexact:
             return None
         inputs = [self.array(made, tensor.name) for tensor in op.inputs]
+        if _Known(op, values, symbols).refused():
+            return None
         try:
             validation = _Legal(op, inputs, made.values).validation()
         except _RefusedError:
