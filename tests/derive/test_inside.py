@@ -15,27 +15,30 @@ from opwright.load import load_texts
 SPEC = """op: Border
 revision: 1
 summary: Cells with borders.
-dims: {cells: {symbol: H}, more: {symbol: Y}, groups: {symbol: G, min: 1}, all: {symbol: A}, half: {symbol: Z}}
+dims: {cells: {symbol: H}, more: {symbol: Y}, groups: {symbol: G, min: 1}, all: {symbol: A}, half: {symbol: Z}, even: {symbol: E}, pairs: {symbol: V},
+  windows: {symbol: W}}
 attributes:
   - {name: pad, symbol: P, type: s64, required: true, min: 0, max: 4}
   - {name: shift, symbol: S, type: s64, required: true}
-inputs: [{name: src, dims: {H: H}}, {name: most, dims: {G: G}}, {name: wide, dims: {A: A}}]
-outputs: [{name: dst, dims: {Y: Y, Z: Z}}]
-dtypes: [{src: f32, most: f32, wide: f32, dst: f32, accumulate: f32}]
-shape: {Y: H + 2 * P, Z: floor((H + 1) / 2)}
+inputs: [{name: src, dims: {H: H}}, {name: most, dims: {G: G}}, {name: wide, dims: {A: A}}, {name: pairs_of, dims: {E: E}}]
+outputs: [{name: dst, dims: {Y: Y, Z: Z, V: V, W: W}}]
+dtypes: [{src: f32, most: f32, wide: f32, pairs_of: f32, dst: f32, accumulate: f32}]
+shape: {Y: H + 2 * P, Z: floor((H + 1) / 2), V: E / 2, W: floor((H - 3) / 2) + 1}
 constraints:
   - {id: room, expr: P < H, say: pads are less than cells, argument: pad}
   - {id: wide, expr: A == H or A == 1, say: wide has all cells or one, argument: wide}
 semantics:
-  ranges: {i: Y, z: Z}
+  ranges: {i: Y, z: Z, v: V, w: W}
   steps:
-    - dst[i, z] = src[min(max(i - P, 0), H - 1)] + most[min(i, G - 1)] + wide[min(i, A - 1)]
+    - dst[i, z, v, w] = src[min(max(i - P, 0), H - 1)] + most[min(i, G - 1)] + wide[min(i, A - 1)] + pairs_of[2 * v]
 """
 PAST: dict[str, Expr] = {
     "i": Binary("+", Name("H"), Binary("*", Number(2), Name("P"))),
     "h": Name("H"),
     "g": Name("G"),
     "z": Name("Z"),
+    "v": Name("V"),
+    "w": Name("W"),
 }
 KNOWN = [
     ("min(max(i - P, 0), H - 1)", "H"),
@@ -48,6 +51,9 @@ KNOWN = [
     ("floor((h * G + g) / G)", "H"),
     ("min(h, A - 1)", "A"),
     ("2 * z", "H"),
+    ("2 * v + 1", "E"),
+    ("E - 1 - 2 * v", "E"),
+    ("2 * w + 2", "H"),
     ("min(2 * z + 1, H - 1)", "H"),
     ("min(max(2 * z + P - P, 0), 2 * (H - 1) - 2 * z)", "H"),
     ("g * H + h", "G * H"),
@@ -55,6 +61,8 @@ KNOWN = [
 UNKNOWN = [
     ("i - P", "H"),
     ("2 * z + 1", "H"),
+    ("2 * v + 2", "E"),
+    ("2 * w + 3", "H"),
     ("min(max(i - P, P - i), 2 * H + P - i)", "H"),
     ("min(max(i - S, S - i), H - 1) - 1", "H"),
     ("min(i, A - 1)", "H - 1"),
@@ -85,7 +93,7 @@ def calls() -> list[dict[str, int]]:
     """Sizes that satisfy the conditions."""
     found = itertools.product(range(4), range(1, 4), range(3), range(-2, 3))
     return [
-        {"H": h, "G": g, "P": p, "S": s, "A": a, "Z": (h + 1) // 2}
+        {"H": h, "G": g, "P": p, "S": s, "A": a, "Z": (h + 1) // 2, "E": 2 * h, "V": h, "W": (h - 1) // 2}
         for h, g, p, s in found
         if p < h
         for a in sorted({1, h})

@@ -14,6 +14,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op
 from .contraction import contraction
+from .pairing import is_product
 from .program import Array, Axis, Formula, Part, Program
 from .slopes import folded, minus, negated, plus, sign, slope, times, without
 
@@ -61,7 +62,7 @@ class _Borders:
         parts = (made for part in self.found.parts for made in ((copy, summed) if part is self.part else (part,)))
         arrays = {**self.found.arrays, name: array}
         result = dataclasses.replace(self.found, letters=self.letters, arrays=arrays, parts=tuple(parts))
-        return result if contraction(result, summed) else None
+        return result if contraction(result, summed) or is_product(result, summed) else None
 
     def step(self, target: Read, operator: str, value: Expr) -> Part:
         first = self.part.formulas[0].assignment

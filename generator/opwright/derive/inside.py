@@ -82,15 +82,22 @@ def sizes_of(op: Op) -> Sizes:
 
 
 def _rounded(name: str, tree: Expr) -> Iterator[Expr]:
-    """What is at least 0 of a rounded quotient a / b under a name: it times b is less than b away from a."""
-    if not isinstance(tree, Call) or tree.function not in ("floor", "ceil"):
+    """What is at least 0 of a quotient a / b under a name: it times b is a, or if rounded, less than b away from a.
+
+    A number may be added to it, as in `floor((H - K) / S) + 1`.
+    """
+    whole: Expr = Name(name)
+    if isinstance(tree, Binary) and tree.op in ("+", "-") and isinstance(tree.right, Number):
+        whole = Binary("-" if tree.op == "+" else "+", whole, tree.right)
+        tree = tree.left
+    rounding = tree.function if isinstance(tree, Call) else ""
+    quotient = tree.arguments[0] if isinstance(tree, Call) else tree
+    if rounding not in ("floor", "ceil", "") or not isinstance(quotient, Binary) or quotient.op != "/":
         return
-    quotient = tree.arguments[0]
-    if isinstance(quotient, Binary) and quotient.op == "/":
-        product = Binary("*", Name(name), quotient.right)
-        sides = (quotient.left, product) if tree.function == "floor" else (product, quotient.left)
-        yield (rest := Binary("-", *sides))
-        yield Binary("-", Binary("-", quotient.right, Number(1)), rest)
+    product = Binary("*", whole, quotient.right)
+    more, less = (product, quotient.left) if rounding == "ceil" else (quotient.left, product)
+    yield (rest := Binary("-", more, less))
+    yield Binary("-", Binary("-", quotient.right, Number(1)), rest) if rounding else Binary("-", less, more)
 
 
 def _alternatives(tree: Expr) -> tuple[Expr, ...]:

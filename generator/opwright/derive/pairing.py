@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from .contraction import contraction, contracts, letters_of, walked
-from .lone_sums import as_they_lie, factors_of
+from .lone_sums import as_they_lie, factors_of, product_of
 from .program import Array, Part, Program
 from .roles import COLUMNS, ROWS, roles
 
@@ -34,7 +34,7 @@ def paired(found: Program) -> Program:
         found = _terms_apart(found, part)
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
-        parts += _Split(found, part).steps(arrays) or [part]
+        parts += _Split(found, part).steps(arrays) or _Split(found, part).window(arrays) or [part]
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
 
 
@@ -112,7 +112,9 @@ def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
 def is_product(found: Program, part: Part) -> bool:
     """Whether a step is a contraction that uses each element often, or becomes some."""
     product = contraction(found, part)
-    return product.dense if product is not None else bool(_Split(found, part).steps({}))
+    if product is not None:
+        return product.dense
+    return bool(_Split(found, part).steps({}) or _Split(found, part).window({}))
 
 
 class _Split:
@@ -133,7 +135,8 @@ class _Split:
             return []
         if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
             return []
-        factors = list(factors_of(part.formulas[0].value))
+        value, divisors = self.undivided(part.formulas[0].value)
+        factors = list(factors_of(value))
         whole = contraction(self.found, part) if len(factors) == 2 else None
         if whole is not None and whole.has_zeros:
             return []
@@ -149,13 +152,46 @@ class _Split:
         if not orders:
             return []
         operands = [self.operand(factor) for factor in factors]
-        if len(operands) == 2 and not (scales or self.made or part.where):
+        if len(operands) == 2 and not (scales or divisors or self.made or part.where):
             return []
-        self.take_pairs(
-            [operands[number] for number in min(orders, key=lambda order: self.cost(factors, order))], scales
-        )
+        order = min(orders, key=lambda order: self.cost(factors, order))
+        self.take_pairs([operands[number] for number in order], scales, divisors)
         arrays |= self.arrays
         return self.made
+
+    def window(self, arrays: dict[str, Array]) -> list[Part]:
+        """The steps if one factor is read at windows and all others are weights; none if that is no product."""
+        part, self.taken = self.part, frozenset(arrays)
+        if part.by or part.where or part.operator != "sum" or part.target.tensor in self.found.integers:
+            return []
+        value, divisors = self.undivided(part.formulas[0].value)
+        factors = list(factors_of(value))
+        scales = [one for one in factors if not self.letters(one)]
+        moving = [one for one in factors if self.letters(one)]
+        windows = [one for one in moving if isinstance(one, Read) and not walked(self.found, one)]
+        weights = [one for one in moving if one not in windows]
+        if len(windows) != 1 or not weights or (len(factors) == 2 and isinstance(weights[0], Read) and not divisors):
+            return []
+        if not all(walked(self.found, read) for one in [*weights, part.target] for read in expr.reads(one)):
+            return []
+        self.take_pairs([windows[0], self.operand(product_of(weights))], scales, divisors)
+        parts = tuple(new for other in self.found.parts for new in (self.made if other is part else (other,)))
+        result = dataclasses.replace(self.found, arrays={**self.found.arrays, **self.arrays}, parts=parts)
+        if not any(contraction(result, one) for one in self.made):
+            return []
+        arrays |= self.arrays
+        return self.made
+
+    def undivided(self, tree: Expr) -> tuple[Expr, list[Expr]]:
+        """A product without what it is divided by and has no letters, such as the number of its terms."""
+        if not isinstance(tree, Binary) or tree.op not in ("*", "/"):
+            return tree, []
+        left, divisors = self.undivided(tree.left)
+        if tree.op == "/":
+            divides = bool(self.letters(tree.right))
+            return (Binary("/", left, tree.right), divisors) if divides else (left, [*divisors, tree.right])
+        right, more = self.undivided(tree.right)
+        return Binary("*", left, right), [*divisors, *more]
 
     def orders(self, factors: Sequence[Expr], *, partly: bool = False) -> list[tuple[int, ...]]:
         """The orders of factors in which each pair is a contraction, or partly one that uses each element often."""
@@ -262,22 +298,29 @@ class _Split:
         pairs = self.pairs([self.stand_in(factors[number]) for number in order])
         return tuple(sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in pairs), reverse=True))
 
-    def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr]) -> None:
+    def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr], divisors: Sequence[Expr]) -> None:
         left: Expr = order[0]
         remaining = [letters for _, _, letters in self.pairs(order)]
         for number, right in enumerate(order[1:]):
             product = Binary("*", left, right)
-            if number == len(order) - 2 and not scales and not self.part.where:
+            if number == len(order) - 2 and not (scales or divisors or self.part.where):
                 self.take_last(product)
                 return
             left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
             self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
         for scale in scales:
             left = Binary("*", left, scale)
-        left = self.found.unless_empty((*self.part.unless_empty, *self.summed(left)), left) if scales else left
+        for divisor in divisors:
+            left = Binary("/", left, divisor)
+        if scales or divisors:
+            left = self.found.unless_empty((*self.part.unless_empty, *self.summed(left)), left)
         for guard in self.part.where:
             left = Call("select", (guard.tree, left, Number(0)))
-        self.add(self.part.target, "sum", left)
+        writers = [part for part in self.found.parts if part.target.tensor == self.part.target.tensor]
+        if len(writers) == 1:  # which may then finish the sums
+            self.add(self.part.target, "set", Binary("+", left, Number(0)))
+        else:
+            self.add(self.part.target, "sum", left)
 
     def take_last(self, product: Expr) -> None:
         """The last pair, which may add up nothing more."""

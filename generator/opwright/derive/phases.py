@@ -33,6 +33,7 @@ from .respelling import assigned, respelled
 from .scans import scanned
 from .sharing import hoisted, shared
 from .turning import turned
+from .written_out import written_out
 from .zero_points import separated
 
 
@@ -111,9 +112,9 @@ def _loose(tree: Expr) -> Iterator[Expr]:
 
 
 def in_place(op: Op) -> dict[str, tuple[str, ...]]:
-    """By output, the inputs that it may overwrite: no step reduces, and one step reads such an input and writes
+    """By output, the inputs that it may overwrite: no step reduces, and one step, which may be written out, reads such
 
-    the output, each element from the same element of the input.
+    an input and writes the output, each element from the same element of the input.
     """
     found = staged(op).program
     if any(not set(part.letters) <= expr.names(part.target) for part in found.parts):
@@ -125,10 +126,15 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
         names = []
         for tensor in op.data_inputs:
             readers = [part for part in found.parts if tensor.name in {read.tensor for read in part.reads}]
-            cells = {read.indices for part in readers for read in part.reads if read.tensor == tensor.name}
+            alike = all(
+                read.indices == part.target.indices
+                for part in readers
+                for read in part.reads
+                if read.tensor == tensor.name
+            )
             same = axes == [(axis.extent, axis.kind) for axis in found.arrays[tensor.name].axes]
-            alone = len(writers) == 1 and all(part is writers[0] for part in readers)
-            if same and alone and cells == {writers[0].target.indices} and not tensor.joined:
+            alone = len({part.number for part in writers}) == 1 and all(part in writers for part in readers)
+            if same and alone and alike and readers and not tensor.joined:
                 names.append(tensor.name)
         if names:
             result[output.name] = tuple(names)
@@ -139,7 +145,8 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = accumulating(assigned(summed_first(needed(separated(op), outputs)), plain), outputs)
+    found = written_out(needed(separated(op), outputs))
+    found = accumulating(assigned(summed_first(found), plain), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)

@@ -63,7 +63,7 @@ def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]
             read = any(quotient in one.indices for one in part.reads)
             if read and (found.letters[letter].extent, found.letters[letter].kind) == (extent, "one"):
                 rest = Binary("%", Name(letter), found.letters[inner].extent)
-                part = _with(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
+                part = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
                 break
     return part
 
@@ -86,7 +86,7 @@ def _turned(found: Program, part: Part) -> Part:
         back = [index for read in made.reads for index in read.indices if _counts_back(index, letter, last)]
         if back:
             other = Binary("-", last, Name(letter))
-            made = _with(found, made, {**dict.fromkeys(back, Name(letter)), Name(letter): other})
+            made = exchanging(found, made, {**dict.fromkeys(back, Name(letter)), Name(letter): other})
     parts = tuple(made if other is part else other for other in found.parts)
     return made if made is not part and contraction(dataclasses.replace(found, parts=parts), made) else part
 
@@ -95,34 +95,34 @@ def _counts_back(index: Expr, letter: str, last: Expr) -> bool:
     return slope(index, letter) == Number(-1) and without(index, letter) == last
 
 
-def _with(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
+def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
     """A step with trees exchanged, throughout."""
     formulas = []
     for formula in part.formulas:
-        target = _exchanged(formula.assignment.target, exchanged)
+        target = exchanged_in(formula.assignment.target, exchanged)
         assert isinstance(target, Read)
-        value = _exchanged(formula.value, exchanged)
+        value = exchanged_in(formula.value, exchanged)
         formulas.append(
             dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, target=target, value=value))
         )
-    guards = tuple(dataclasses.replace(guard, tree=_exchanged(guard.tree, exchanged)) for guard in part.where)
+    guards = tuple(dataclasses.replace(guard, tree=exchanged_in(guard.tree, exchanged)) for guard in part.where)
     trees = [tree for formula in formulas for tree in (formula.assignment.target, formula.value)]
     used = frozenset[str]().union(*map(expr.names, [*trees, *(guard.tree for guard in guards)]))
     letters = tuple(letter for letter in found.letters if letter in used)
     return dataclasses.replace(part, formulas=tuple(formulas), where=guards, letters=letters)
 
 
-def _exchanged(tree: Expr, exchanged: Mapping[Expr, Expr]) -> Expr:
+def exchanged_in(tree: Expr, exchanged: Mapping[Expr, Expr]) -> Expr:
     """A tree with each of the largest parts that are named exchanged once; those of indices, too."""
     if tree in exchanged:
         return exchanged[tree]
     if isinstance(tree, Read):
-        return dataclasses.replace(tree, indices=tuple(_exchanged(index, exchanged) for index in tree.indices))
+        return dataclasses.replace(tree, indices=tuple(exchanged_in(index, exchanged) for index in tree.indices))
     if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=_exchanged(tree.operand, exchanged))
+        return dataclasses.replace(tree, operand=exchanged_in(tree.operand, exchanged))
     if isinstance(tree, Binary):
-        left, right = (_exchanged(side, exchanged) for side in (tree.left, tree.right))
+        left, right = (exchanged_in(side, exchanged) for side in (tree.left, tree.right))
         return dataclasses.replace(tree, left=left, right=right)
     if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(_exchanged(one, exchanged) for one in tree.arguments))
+        return dataclasses.replace(tree, arguments=tuple(exchanged_in(one, exchanged) for one in tree.arguments))
     return tree

@@ -224,7 +224,8 @@ class Carried(Code):
 class For(Code):
     """A loop of a letter over [begin, end): by one, or by a step, which may update a second letter.
 
-    `unroll` is how many iterations a compiler is asked to do at once; 0 leaves that to it.
+    `unroll` is how many iterations a compiler is asked to do at once; 0 leaves that to it. No iteration of an
+    `independent` loop reads or writes what another one writes.
     """
 
     end_level: ClassVar[int] = SUM
@@ -236,6 +237,7 @@ class For(Code):
     carried: Carried | None = None
     source: str = ""
     unroll: int = 0
+    independent: bool = False
 
 
 Stmt = Declare | DeclareArray | Room | Return | Assign | Do | If | Scope | For

@@ -16,7 +16,7 @@ from ..derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op
-from . import nodes, step_endings, step_fusion, step_quotients, step_tiles, step_wholes
+from . import nodes, step_close, step_endings, step_fusion, step_quotients, step_tiles, step_wholes
 from .nodes import (
     ONE,
     ZERO,
@@ -89,6 +89,10 @@ class Lowering(Tasks):
             self.steps |= {ZERO: ONE} if self.tables else {}
             singles = {name for name in self.used if self.dtype(name) == "f32"}
             inner = step_wholes.picked(inner, {*self.tables.values()}, singles)
+        alone = step_close.close(self) if all(map(self.unguarded, self.phase.parts)) else None
+        if alone is not None:
+            self.close, loop_of_lanes = self.constant("close_", alone[0], "int"), alone[1]
+            inner = (If(self.close, tuple(loop_of_lanes)), If(nodes.Unary("!", self.close), inner))
         digits, task, total = self.decoded()
         rows = self.grouped(digits, steps)
         if rows is not None:
@@ -183,6 +187,11 @@ class Lowering(Tasks):
         bounds, outer = walk.bounds, ["", *(loop.name for loop in walk.outer), self.lane_name()]
         narrowed = any(name in found for found in (bounds.tests, bounds.low, bounds.high) for name in outer)
         return not narrowed and not step_tiles.in_rounds(self, part, walk.reduced)
+
+    def unguarded(self, part: Part) -> bool:
+        """Whether every call needs a step, for all values of its letters."""
+        found = [self.walk(part, formula).bounds for formula in part.formulas]
+        return not self.needed(part) and not any(one.low or one.high or one.tests for one in found)
 
     def is_word(self, attribute: str, words: Sequence[str]) -> Expr:
         """Whether an attribute has one of some words."""

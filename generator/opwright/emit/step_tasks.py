@@ -32,6 +32,7 @@ class Tasks(Loops):
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
+        self.close: Expr | None = None  # whether all steps of a lane stand in one loop, which needs no rows
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
         """The tables of a task's lanes.
@@ -285,6 +286,7 @@ class Tasks(Loops):
         if ZERO in steps or not steps or self.kept:
             return room if steps or self.kept else long
         beside = nodes.both([Binary("==", step, one) for step, one in steps.items()])
+        beside = beside if self.close is None else Binary("||", self.close, beside)
         pairs = zip_longest(*[iter(steps)] * 2, fillvalue=ONE)
         few, *fewer = (Call("opwright_apart", pair) for pair in pairs)
         for other in fewer:

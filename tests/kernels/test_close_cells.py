@@ -1,0 +1,151 @@
+"""Axes of a few cells, as of complex numbers, colours and coordinates: random steps over them agree with the interpreter.
+
+Each operation is called with arrays in the order of their axes, of which all lanes are taken in one loop, and others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from opwright.load import load_texts
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+Rng = np.random.Generator
+SPECS, CALLS = (12, 20) if FULL else (3, 10)
+WIDTHS = [("f32", "f32"), ("bf16", "bf16"), ("f16", "f16"), ("bf16", "f32"), ("f64", "f64"), ("s8", "f32")]
+
+
+def drawn(random: Rng, number: int) -> str:
+    """An operation on rows of a few cells: of numbers of them, of letters, sums, and cells two apart."""
+
+    def one(*items: str) -> str:
+        return items[int(random.integers(len(items)))]
+
+    few, other = (int(random.integers(2, 5)) for _ in range(2))
+    rows = one("n", "b, n")
+    extents = rows.upper()
+
+    def cell(name: str, cells: int) -> str:
+        return f"{name}[{rows}, {random.integers(cells)}]"
+
+    def formula() -> str:
+        a, b, c = (one(cell("x", few), cell("w", other), f"s[{random.integers(few)}]", f"g[{rows}]") for _ in range(3))
+        return one(f"{a} * {b} - {c}", f"max({a}, {b}) + {c}", f"({a} - {b}) * {c}", f"select({a} > {b}, {c}, {a})")
+
+    steps = [f"y[{rows}, {at}] = {formula()}" for at in range(few)]
+    kind = one("numbers", "letter", "sum", "between", "halves")
+    if kind == "letter":
+        steps = [f"y[{rows}, r] = x[{rows}, r] * g[{rows}] + s[r]"]
+    elif kind == "sum":
+        steps = [f"y[{rows}, r] += x[{rows}, i] * m[r, i]"]
+    elif kind == "between":
+        steps = [f"t[{rows}, r] += w[{rows}, q] * v[r, q]", f"y[{rows}, r] = t[{rows}, r] * x[{rows}, r] - g[{rows}]"]
+    z = f"z[{rows}] = {formula()}" if kind != "halves" else f"z[{rows}] = h[{rows.replace('n', '2 * n')}] - "
+    z += "" if kind != "halves" else f"h[{rows.replace('n', '2 * n + 1')}] * {cell('x', few)}"
+    arrays = {
+        "x": f"{extents}, {few}", "w": f"{extents}, {other}", "s": f"{few}", "g": extents, "m": f"{few}, {few}",
+        "v": f"{few}, {other}", "h": extents.replace("N", "L"),
+    }  # fmt: skip
+    text = " ".join([*steps, z])
+    inputs = {name: axes for name, axes in arrays.items() if f"{name}[" in text}
+    outputs = {"y": arrays["x"], "z": extents}
+
+    def told(found: dict[str, str]) -> str:
+        dims = {
+            name: [f"{'ABC'[at]}: {axis}" for at, axis in enumerate(text.split(", "))] for name, text in found.items()
+        }
+        return ", ".join(f"{{name: {name}, dims: {{{', '.join(axes)}}}}}" for name, axes in dims.items())
+
+    pairs = [WIDTHS[at] for at in random.permutation(len(WIDTHS))[:2]]
+    dtypes = []
+    for given, made in pairs:
+        kinds = {**dict.fromkeys(inputs, given), **dict.fromkeys(outputs, made)}
+        kinds["accumulate"] = "f64" if "f64" in (given, made) else "f32"
+        dtypes.append("{" + ", ".join(f"{name}: {kind}" for name, kind in kinds.items()) + "}")
+    halves = kind == "halves"
+    letters = {"b": "B", "n": "N", "r": f"{few}", "i": f"{few}", "q": f"{other}"}
+    used = {
+        name: extent
+        for name, extent in letters.items()
+        if name in {*"".join(c if c.isalnum() else " " for c in text).split()}
+    }
+    return "\n".join([
+        f"op: Close{number}", "revision: 1", "summary: Rows of a few cells.",
+        f"dims: {{rows: {{symbol: N}}{', more: {symbol: B}' if 'b' in used else ''}{', all: {symbol: L}' if halves else ''}}}",
+        f"inputs: [{told(inputs)}]", f"outputs: [{told(outputs)}]", f"dtypes: [{', '.join(dtypes)}]",
+        *(["constraints: [{id: even, expr: L == 2 * N, say: h has pairs, argument: h}]"] if halves else []),
+        f"semantics:\n  ranges: {{{', '.join(f'{name}: {extent}' for name, extent in used.items())}}}", "  steps:",
+        *(f"    - {step}" for step in [*steps, z]), "",
+    ])  # fmt: skip
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(40 if FULL else 2))
+def test_steps_over_axes_of_a_few_cells_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    random, seen = rng("close", seed), Counter[str]()
+    with quick_compiler(tmp_path):
+        library, module = package({f"c{n}.yaml": drawn(random, n) for n in range(SPECS)}, tmp_path, f"close_{seed}")
+        for op in library.ops:
+            found = serving(module, op)
+            for isa in found if FULL else found[:2]:
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
+                    assert problem is None, f"{isa}: {problem}"
+    assert all(seen[f"{op.op} legal"] for op in library.ops)
+
+
+MATRIX = """op: Matrix
+revision: 1
+summary: Points times a matrix, doubled, and the sum of their coordinates.
+dims: {rows: {symbol: N}}
+inputs: [{name: x, dims: {N: N, C: 3}}, {name: m, dims: {O: 3, I: 3}}]
+outputs: [{name: y, dims: {N: N, O: 3}}, {name: twice, dims: {N: N, C: 3}}, {name: all, dims: {N: N}}]
+dtypes:
+  - {x: f32, m: f32, y: f32, twice: f32, all: f32, accumulate: f32}
+  - {x: bf16, m: bf16, y: bf16, twice: bf16, all: f32, accumulate: f32}
+semantics:
+  ranges: {n: N, o: 3, i: 3}
+  steps:
+    - t[n, o] += m[o, i] * x[n, i]
+    - y[n, o] = t[n, o] * 2
+    - twice[n, i] = x[n, i] + x[n, i]
+    - all[n] += x[n, i]
+"""
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    folder = tmp_path_factory.mktemp("matrix")
+    with quick_compiler(folder):
+        return package({"matrix.yaml": MATRIX}, folder, "matrix_package")[1]
+
+
+def test_steps_over_few_cells_are_one_phase_without_sums() -> None:
+    (op,) = load_texts({"matrix.yaml": MATRIX}).ops
+    (phase,) = staged(op).phases
+    assert phase.own == ("n",)
+    assert {part.operator for part in phase.parts} == {"set"}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 15, 64, 257, 5000])
+def test_order_in_memory_and_threads_leave_the_bits_as_they_are(rows: int, matrix: ModuleType) -> None:
+    random = rng("matrix", rows)
+    x, m = random.standard_normal((rows, 3)).astype(np.float32), random.standard_normal((3, 3)).astype(np.float32)
+    wide = np.zeros((rows, 5), np.float32)
+    wide[:, 1:4] = x
+    turned = np.asfortranarray(x)
+    result = [one.tobytes() for one in matrix.matrix(x, m, threads=1)]
+    for given in (x, turned, wide[:, 1:4], np.ascontiguousarray(x[::-1])[::-1]):
+        for threads in (1, 2, 3):
+            assert [one.tobytes() for one in matrix.matrix(given, m, threads=threads)] == result
+    outputs = tuple(np.full((2 * rows, 2, *rest), 77, np.float32)[::2, 0] for rest in ((3,), (3,), ()))
+    assert [one.tobytes() for one in matrix.matrix(x, m, out=outputs)] == result
+    assert all((one.base[1::2] == 77).all() and (one.base[:, 1] == 77).all() for one in outputs)

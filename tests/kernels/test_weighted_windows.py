@@ -1,0 +1,91 @@
+"""Sums over windows with several weights, divided or not, at whose borders cells are mirrored, repeated or go around."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from opwright.derive.phases import staged
+from opwright.load import load_texts
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+WINDOWS = """op: WeightedWindows
+revision: 1
+summary: Weighted windows.
+dims: {{samples: {{symbol: N}}, channels: {{symbol: C}}, high: {{symbol: H, min: 3}}, wide: {{symbol: W, min: 3}},
+  rows: {{symbol: P}}, columns: {{symbol: Q}}}}
+inputs: [{{name: x, dims: {{N: N, C: C, H: H, W: W}}}}, {{name: f, dims: {{U: 3}}}}, {{name: g, dims: {{V: 3}}}}]
+outputs: [{{name: y, dims: {{N: N, C: C, P: P, Q: Q}}}}]
+dtypes:
+  - {{x: f32, f: f32, g: f32, y: f32, accumulate: f32}}
+  - {{x: bf16, f: bf16, g: bf16, y: bf16, accumulate: f32}}
+shape: {{P: "floor((H - 1) / {step}) + 1", Q: "floor((W - 1) / {step}) + 1"}}
+semantics:
+  ranges: {{n: N, c: C, p: P, q: Q, u: 3, v: 3}}
+  steps:
+    - y[n, c, p, q] += x[n, c, {row}, {column}] * {weights}
+"""
+BORDERS = {
+    "mirrored": "min(max({0}, -({0})), 2 * {1} - 2 - ({0}))",
+    "repeated": "min(max({0}, 0), {1} - 1)",
+    "around": "({0}) % {1}",
+}
+WEIGHTS = ("f[u] * g[v]", "f[u] * g[v] / 4", "(2 - abs(u - 1)) * f[v] * (g[0] / 2)", "f[u] * g[v] * f[v]")
+
+
+def text(border: str, step: int, weights: str) -> str:
+    row, column = (
+        BORDERS[border].format(f"{step} * {letter} + {tap} - 1" if step > 1 else f"{letter} + {tap} - 1", extent)
+        for letter, tap, extent in (("p", "u", "H"), ("q", "v", "W"))
+    )
+    return WINDOWS.format(step=step, row=row, column=column, weights=weights)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_windows_of_several_weights_are_products(border: str, weights: str) -> None:
+    for step in (1, 2):
+        (op,) = load_texts({"windows.yaml": text(border, step, weights)}).ops
+        assert any(phase.contraction is not None for phase in staged(op).phases)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(12 if FULL else 2))
+def test_windows_of_several_weights_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    random, seen = rng("weighted", seed), Counter[str]()
+    border, weights = list(BORDERS)[seed % len(BORDERS)], WEIGHTS[int(random.integers(len(WEIGHTS)))]
+    with quick_compiler(tmp_path):
+        given = {"windows.yaml": text(border, 1 + seed % 2, weights)}
+        library, module = package(given, tmp_path, f"weighted_{seed}")
+        for isa in serving(module, library.ops[0])[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, library.ops[0], rng(seed, isa), 20 if FULL else 8, seen)
+                assert problem is None, f"{isa}: {problem}"
+
+
+MEAN = """op: OuterMean
+revision: 1
+summary: The mean of outer products.
+dims: {samples: {symbol: N}, rows: {symbol: I}, columns: {symbol: J}}
+inputs: [{name: a, dims: {N: N, I: I}}, {name: b, dims: {N: N, J: J}}]
+outputs: [{name: y, dims: {I: I, J: J}}]
+dtypes: [{a: f32, b: f32, y: f32, accumulate: f32}, {a: bf16, b: bf16, y: bf16, accumulate: f32}]
+semantics: {ranges: {n: N, i: I, j: J}, steps: ["y[i, j] += VALUE"]}
+"""
+
+
+@pytest.mark.parametrize("value", ["a[n, i] * b[n, j] / N", "a[n, i] / N * b[n, j]", "a[n, i] * (b[n, j] / 2) / N"])
+def test_divisors_without_letters_divide_the_sums(value: str, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"mean.yaml": MEAN.replace("VALUE", value)}, tmp_path, f"mean_{abs(hash(value))}")
+        (product, finish) = staged(library.ops[0]).phases
+        assert product.contraction is not None
+        assert finish.finishes == product.contraction.target.tensor
+        for isa in serving(module, library.ops[0])[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, library.ops[0], rng(isa, value), 6, Counter[str]())
+                assert problem is None, f"{isa}: {problem}"
