@@ -18,8 +18,8 @@ import yaml
 from yaml.reader import ReaderError
 
 from .check.stages import check_library, check_op
-from .derive.packed import bytewise
-from .derive.stated_shapes import listed
+from .derive.rewrites.packed import bytewise
+from .derive.rewrites.stated_shapes import listed
 from .language import schema
 from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op

@@ -12,7 +12,8 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright import cli
-from opwright.emit import c_interface, render
+from opwright.emit import render
+from opwright.emit.c import interface as c_interface
 from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid

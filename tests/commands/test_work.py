@@ -12,7 +12,8 @@ import pytest
 from opwright import load
 from opwright.derive import nest
 from opwright.derive.variants import expand, layout_choices
-from opwright.emit import kernels, nodes, render, step_module
+from opwright.emit import kernels, nodes, render
+from opwright.emit.steps import module as step_module
 from opwright.generate import generated
 from opwright.oracle import sample
 from opwright.project import find

@@ -6,8 +6,8 @@ import itertools
 import random
 
 import pytest
-from opwright.derive.inside import inside, sizes_of
-from opwright.derive.poly import ONE, Poly
+from opwright.derive.algebra.inside import inside, sizes_of
+from opwright.derive.algebra.poly import ONE, Poly
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
 from opwright.load import load_texts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from opwright.derive.phases import staged
-from opwright.emit.step_kernels import step_unit
+from opwright.emit.steps.kernels import step_unit
 from opwright.load import load_texts
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"

@@ -6,9 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
-from opwright.derive import lanes, slopes
+from opwright.derive import lanes
+from opwright.derive.algebra import slopes
 from opwright.derive.phases import staged
-from opwright.emit.step_kernels import members
+from opwright.emit.steps.kernels import members
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
 from opwright.language.library import Library

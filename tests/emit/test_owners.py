@@ -6,7 +6,7 @@ import re
 
 import pytest
 from opwright.derive import bounds
-from opwright.emit.step_kernels import MAX_AXES
+from opwright.emit.steps.kernels import MAX_AXES
 from support import checkout
 
 COPIED = checkout.ROOT / "templates" / "copied"

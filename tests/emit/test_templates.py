@@ -13,7 +13,8 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 from opwright.commands import export_c
-from opwright.emit import c_interface, render
+from opwright.emit import render
+from opwright.emit.c import interface as c_interface
 from opwright.generate import generated
 from opwright.language.library import Library
 from opwright.load import load_texts

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright.emit.step_blocks import blocks
+from opwright.emit.steps.blocks import blocks
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_chains

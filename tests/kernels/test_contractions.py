@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright.derive.as_steps import as_steps
 from opwright.derive.phases import staged
+from opwright.derive.rewrites.as_steps import as_steps
 from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.oracle import interpret

@@ -10,7 +10,7 @@ import numpy as np
 import opwright_kernels as kernels
 import pytest
 from ml_dtypes import bfloat16
-from opwright.emit.step_kernels import step_unit
+from opwright.emit.steps.kernels import step_unit
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support.package import package

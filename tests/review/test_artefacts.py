@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from opwright.derive.poly import NotPolynomial
+from opwright.derive.algebra.poly import NotPolynomial
 from opwright.language.source import SpecInvalid
 from opwright.review.evidence import ERROR
 from support import judged_edits, mutants, reviewing

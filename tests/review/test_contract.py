@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from opwright.derive.algebra.poly import NotPolynomial
 from opwright.derive.contract import contract_hash
-from opwright.derive.poly import NotPolynomial
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts

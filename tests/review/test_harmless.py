@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from opwright.derive.poly import NotPolynomial
+from opwright.derive.algebra.poly import NotPolynomial
 from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts

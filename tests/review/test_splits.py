@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from opwright.derive.poly import NotPolynomial
+from opwright.derive.algebra.poly import NotPolynomial
 from opwright.derive.splitting.split import WHOLE
 from opwright.derive.splitting.table import table
 from opwright.language.model import Op

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opwright.derive.signature import header_path
-from opwright.emit import c_interface, links, render
+from opwright.emit import links, render
+from opwright.emit.c import interface as c_interface
 from opwright.language.library import Library
 from opwright.language.model import Op
 from opwright.project import find

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from opwright.derive.as_steps import as_steps
-from opwright.emit import c_interface
+from opwright.derive.rewrites.as_steps import as_steps
+from opwright.emit.c import interface as c_interface
 from opwright.language.dtypes import DTYPES
 from opwright.language.library import Library
 from opwright.oracle import dtypes as oracle

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..derive.access import substitute
-from ..derive.exactness import quotients
-from ..derive.missing_axes import neutrals
+from ..derive.rules.exactness import quotients
+from ..derive.rules.missing_axes import neutrals
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.kinds import Kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..derive.normal_form import normal_form
+from ..derive.rules.normal_form import normal_form
 from ..language.library import Page
 from ..language.model import Op
 from ..language.schema import Problems

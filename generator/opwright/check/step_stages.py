@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..derive import missing_axes, step_dtypes, step_keys, steps, summed_keys
+from ..derive.rules import missing_axes, step_dtypes, step_keys, steps, summed_keys
 from . import declarations, expressions, names
 from .onnx_nodes import onnx_nodes
 from .rules import Rule

@@ -16,7 +16,8 @@ from typing import Any
 from .. import __version__
 from ..calls import package
 from ..derive.variants import ISAS
-from ..emit import c_interface, render
+from ..emit import render
+from ..emit.c import interface as c_interface
 from ..emit.output import Head
 from ..errors import UsageError, inert
 from ..language.dtypes import DTYPES

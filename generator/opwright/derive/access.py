@@ -13,8 +13,8 @@ from ..language import expr
 from ..language.expr import Read
 from ..language.model import Op, Tensor
 from ..memo import memoised
+from .algebra.poly import ONE, ZERO, Affine, Poly
 from .expansion import Expansion
-from .poly import ONE, ZERO, Affine, Poly
 
 
 @dataclass(frozen=True)

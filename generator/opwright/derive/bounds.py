@@ -14,7 +14,7 @@ from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.model import Op, Tensor
 from ..language.source import Problem, SpecInvalid
 from .access import substitute
-from .poly import NotPolynomial
+from .algebra.poly import NotPolynomial
 
 # The maximum legal value of such a tree: the sum of two indices then fits in int64.
 LIMIT = 2**62

@@ -17,7 +17,7 @@ from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_of
-from .poly import ONE, NotPolynomial, Poly
+from .algebra.poly import ONE, NotPolynomial, Poly
 
 ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {
     "+": operator.add,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
+from .algebra.slopes import negated, slope, without
 from .program import Part, Program
 from .roles import COLUMNS, REDUCED, ROWS, roles
-from .slopes import negated, slope, without
 
 PRODUCTS, SQUARES, DISTANCES = "", "squares", "distances"  # of a pair of elements; of both last, of their difference
 

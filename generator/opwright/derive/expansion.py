@@ -15,9 +15,9 @@ from ..language.model import SPATIAL_AXES, GroupClass, Op
 from ..language.schema import Located
 from ..language.source import Problem, SpecInvalid
 from ..memo import memoised
-from .exactness import divided
-from .missing_axes import ABSENT, MissingAxes
-from .poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
+from .algebra.poly import ONE, ZERO, Affine, NotPolynomial, Poly, affine, polynomial
+from .rules.exactness import divided
+from .rules.missing_axes import ABSENT, MissingAxes
 
 
 class Expansion:

@@ -12,8 +12,8 @@ from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import over_pairs
-from .joining import merged
 from .program import Part, Program
+from .rewrites.joining import merged
 
 ENOUGH = 16  # cells along which lanes pay
 MAX_LANES = 3  # letters among which a call chooses

@@ -25,8 +25,8 @@ from ..language.expr import Read
 from ..language.model import GroupClass, Op
 from ..language.source import Mark, Problem, SpecInvalid
 from .access import Access, Axis, access, merged, mixed_radix
+from .algebra.poly import ONE, ZERO, Affine, NotPolynomial, Poly
 from .expansion import expansion
-from .poly import ONE, ZERO, Affine, NotPolynomial, Poly
 
 # The most common reason why letters do not walk an output axis alone.
 PRODUCT = "; if letters together walk a whole axis, its extent is their product, as in shape: {Z: C * K} for c * K + k"

@@ -18,23 +18,23 @@ from ..language import expr
 from ..language.expr import Binary, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
 from ..memo import memoised
-from .accumulating import accumulating, plain
-from .bordered import bordered
 from .contraction import Contraction, over_pairs
-from .inlining import inlined
-from .joining import merged
 from .lanes import lane_letters
-from .lone_sums import summed_first
 from .narrow import narrow
-from .needed import needed
-from .pairing import paired
 from .program import Array, Part, Program
-from .respelling import assigned, respelled
-from .scans import scanned
-from .sharing import hoisted, shared
-from .turning import turned
-from .written_out import written_out
-from .zero_points import separated
+from .rewrites.accumulating import accumulating, plain
+from .rewrites.bordered import bordered
+from .rewrites.inlining import inlined
+from .rewrites.joining import merged
+from .rewrites.lone_sums import summed_first
+from .rewrites.needed import needed
+from .rewrites.pairing import paired
+from .rewrites.respelling import assigned, respelled
+from .rewrites.scans import scanned
+from .rewrites.sharing import hoisted, shared
+from .rewrites.turning import turned
+from .rewrites.written_out import written_out
+from .rewrites.zero_points import separated
 
 
 @dataclass(frozen=True)

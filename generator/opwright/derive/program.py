@@ -19,8 +19,8 @@ from ..language.schema import Assignment, Located
 from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
-from .inside import Sizes, inside, sizes_of
-from .poly import NotPolynomial, polynomial
+from .algebra.inside import Sizes, inside, sizes_of
+from .algebra.poly import NotPolynomial, polynomial
 
 # The initial value of a cell, by operator.
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..language.dtypes import DTYPES
 from ..language.model import GroupClass, Op
 from ..memo import memoised
-from .normal_form import is_channelwise
+from .rules.normal_form import is_channelwise
 from .variants import Variant, expand, layout_choices, row_name, stem
 
 

@@ -12,7 +12,7 @@ from ..language.model import SPATIAL_AXES, Op
 from ..language.source import Prose
 from ..language.types import symbol_kinds, symbol_of
 from ..memo import memoised
-from .missing_axes import ABSENT, MissingAxes, on_missing_axes
+from .rules.missing_axes import ABSENT, MissingAxes, on_missing_axes
 
 
 def vector_axes(op: Op) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ..language.model import GroupClass, Op
 from ..memo import memoised
-from .as_steps import as_steps
-from .normal_form import is_channelwise
+from .rewrites.as_steps import as_steps
+from .rules.normal_form import is_channelwise
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..derive.access import Access, Axis, mixed_radix
+from ..derive.algebra.poly import ONE, ZERO, Poly
 from ..derive.nest import Nest
-from ..derive.poly import ONE, ZERO, Poly
 from . import nodes
 from .nodes import Binary, Expr, Index, Name
 from .scopes import FUNCTION, Scopes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ..derive.poly import ONE, REMEMBERED, ZERO, Affine, Monomial, NotPolynomial, Poly
+from ..derive.algebra.poly import ONE, REMEMBERED, ZERO, Affine, Monomial, NotPolynomial, Poly
 from ..language import expr
 from ..language.expr import ARITHMETIC, Read
 from . import nodes

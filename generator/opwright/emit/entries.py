@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..derive.access import Access, access
+from ..derive.algebra.poly import ZERO, Monomial, NotPolynomial, Poly
 from ..derive.expansion import expansion
-from ..derive.normal_form import LETTERS
-from ..derive.poly import ZERO, Monomial, NotPolynomial, Poly
+from ..derive.rules.normal_form import LETTERS
 from ..derive.signature import (
     SIZES,
     Prototype,

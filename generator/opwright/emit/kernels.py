@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..derive.algebra.poly import NotPolynomial
 from ..derive.nest import derive
-from ..derive.poly import NotPolynomial
 from ..derive.signature import Signature, signature
 from ..derive.variants import Variant
 from ..language import expr

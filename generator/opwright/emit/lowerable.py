@@ -20,10 +20,10 @@ def problems(op: Op) -> Iterator[Problem]:
     """Lowers every layout and class once; data types do not affect loops."""
     try:
         if op.stepped:
-            from . import step_files  # not imported for a package without such operations
+            from .steps import files  # not imported for a package without such operations
 
-            step_files.step_wrapper(op)
-            step_files.step_unit(op)
+            files.step_wrapper(op)
+            files.step_unit(op)
             return
         members = [member.name for member in size_fields(op)]
         for name in {name for name in members if members.count(name) > 1}:

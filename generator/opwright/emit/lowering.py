@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..derive.access import Access
+from ..derive.algebra.poly import ONE, Affine
 from ..derive.nest import Loop, Nest, Solved, Within
-from ..derive.poly import ONE, Affine
 from ..language import expr
 from ..language.expr import Read
 from ..language.model import GroupClass, Op

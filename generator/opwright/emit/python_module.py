@@ -14,7 +14,7 @@ from typing import Any
 from ..derive import bounds
 from ..derive.access import substitute
 from ..derive.call_plan import Bind, BindArrangement, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
-from ..derive.missing_axes import ABSENT
+from ..derive.rules.missing_axes import ABSENT
 from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.dtypes import DTYPES

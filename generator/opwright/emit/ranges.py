@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..derive.algebra.poly import ONE, Affine, Poly
 from ..derive.nest import Loop, Solved, Within
-from ..derive.poly import ONE, Affine, Poly
 from . import nodes
 from .nodes import Binary, Expr, Name, Unary
 from .scopes import FUNCTION, LANE, TASK, Scopes

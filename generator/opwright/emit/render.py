@@ -18,7 +18,7 @@ import jinja2
 from jinja2.bccache import Bucket
 
 from ..derive import signature
-from ..derive.as_steps import as_steps
+from ..derive.rewrites.as_steps import as_steps
 from ..derive.sizes import SizeField, size_fields
 from ..derive.variants import ISAS, PORTABLE, Variant, expand, row_name
 from ..language import hashing
@@ -219,7 +219,7 @@ def of_op(op: Op, library: Library) -> dict[str, Output]:
 
 def _steps() -> ModuleType:
     """The emitter of operations of steps: many modules, not imported for a package without them."""
-    from . import step_files
+    from .steps import files as step_files
 
     return step_files
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..derive.algebra.poly import Affine, Poly
 from ..derive.expansion import expansion
-from ..derive.missing_axes import ABSENT
-from ..derive.poly import Affine, Poly
+from ..derive.rules.missing_axes import ABSENT
 from ..derive.signature import PORTABLE_NAMES, SIZES
 from ..derive.sizes import size_fields, vector_axes
 from ..language import expr

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ..derive.as_steps import as_steps
+from ..derive.rewrites.as_steps import as_steps
 from ..derive.splitting.split import WHOLE, Split
 from ..derive.splitting.table import table
 from ..language.model import Op, Tensor

@@ -57,10 +57,7 @@ def check(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], terms: i
     """Compare a result, or all results of steps, with a witness. `terms` is the number of index tuples of the call."""
     if op.stepped:
         return _check_steps(op, inputs, attributes, terms, result)
-    from . import (
-        interpret,  # the interpreter is not needed by commands that compute nothing
-        torch_witness,
-    )
+    from . import interpret, torch_witness
 
     if terms <= INTERPRETED:
         name, compute = "the spec's interpreter", interpret.compute

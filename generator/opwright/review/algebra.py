@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..derive.poly import ONE, ZERO, Monomial, NotPolynomial, Poly
+from ..derive.algebra.poly import ONE, ZERO, Monomial, NotPolynomial, Poly
 from ..language.expr import COMPARISONS, REDUCTIONS, Binary, Call, Expr, Name, Number, Unary, names, walk
 from ..language.kinds import Kind
 

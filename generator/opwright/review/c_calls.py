@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..emit import c_interface
+from ..emit.c import interface as c_interface
 from ..language.model import Op
 from .edit import Edit
 

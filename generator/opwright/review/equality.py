@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..derive.poly import ONE, NotPolynomial, Poly
+from ..derive.algebra.poly import ONE, NotPolynomial, Poly
 from ..language import expr
 from ..language.expr import COMPARISONS, LOGIC, Binary, Call, Expr, Name, Number, Read, Unary
 from ..language.kinds import Kind

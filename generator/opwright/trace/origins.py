@@ -27,7 +27,7 @@ _NOT_MAKERS = frozenset(
     {str(GENERATOR / "trace" / "recording.py"), str(GENERATOR / "memo.py"), escape.__file__, __file__}
 )
 # The modules that make views: the functions that they call start a chain.
-_VIEWS = frozenset({render.__file__, str(Path(render.__file__).with_name("step_files.py"))})
+_VIEWS = frozenset({render.__file__, str(Path(render.__file__).parent / "steps" / "files.py")})
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from ...language.expr import Call, Expr, Read
 from ...language.model import Op
 from ...language.spelling import spell
 from ...memo import memoised
-from ..accumulating import loose_axes
 from ..program import Program
+from ..rewrites.accumulating import loose_axes
 from .adjoint import Reverse
 from .inverse import gathered
 from .shared import shared, shortened

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Unary
-from ..exactness import conjuncts
-from ..inside import never_negative
-from ..poly import NotPolynomial, affine
+from ..algebra.inside import never_negative
+from ..algebra.poly import NotPolynomial, affine
+from ..algebra.slopes import minus
 from ..program import Part, Program
-from ..slopes import minus
+from ..rules.exactness import conjuncts
 from .terms import renamed
 
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}

@@ -14,8 +14,8 @@ from ...language.expr import Binary, Expr, Number, Read, Unary
 from ...language.schema import Located
 from ...language.source import Mark
 from ...language.spelling import spell
-from ..accumulating import loose_axes
 from ..program import Axis, Program
+from ..rewrites.accumulating import loose_axes
 from .terms import Sum
 
 # What the names of gradients begin with: the first of these that leaves all names of the gradient's spec distinct.

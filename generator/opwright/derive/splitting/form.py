@@ -14,7 +14,7 @@ from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
 from ...language.model import Op, Tensor
 from ..access import substitute
-from ..poly import NotPolynomial, Poly, polynomial
+from ..algebra.poly import NotPolynomial, Poly, polynomial
 from ..program import program
 
 Extent = Poly | Expr  # a polynomial where it is one

@@ -19,7 +19,7 @@ from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.types import formulas, symbol_of
-from ..poly import Poly
+from ..algebra.poly import Poly
 from .cells import Forbidden, names_text
 from .exact import FUNCTIONS, Facts, Unknown, value
 from .form import Extent, Form, Statement

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from ...language.model import Op
 from ...language.types import symbol_of
 from ...memo import memoised
-from ..poly import Poly
+from ..algebra.poly import Poly
 from . import cells, periods, windows
 from .cells import Forbidden
 from .form import Form, forms

@@ -18,7 +18,7 @@ from ...language.expr import Binary, Expr, Name, Number, Read
 from ...language.model import Attribute, Op
 from ...language.types import formulas, symbol_of
 from ...memo import memoised
-from ..poly import Affine, NotPolynomial, Poly, affine
+from ..algebra.poly import Affine, NotPolynomial, Poly, affine
 from .cells import Forbidden, names_text
 from .form import Extent, Form, Statement
 from .split import Window

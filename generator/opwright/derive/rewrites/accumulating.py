@@ -1,0 +1,156 @@
+"""Outputs as intermediates that a last step copies: those that are accumulated, read again, or not fully written.
+
+In: a program. Out: the program in which such an output has an array of sums. Where two letters walk an axis of
+the output together, `dst[h * E + k]`, in all steps, and sums are contractions, that array has an axis for each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.schema import Assignment
+from ..program import Array, Axis, Formula, Part, Program
+from .pairing import is_product
+
+Apart = Mapping[int, tuple[str, str]]  # by the number of an axis, the letters that walk it together
+
+
+def accumulator(output: str) -> str:
+    """The array in which an output is accumulated."""
+    return f"{output}_sum_"
+
+
+def plain(found: Program, part: Part) -> bool:
+    """Whether a step reaches every cell of its target, each once, whatever the sizes."""
+    return _reaches(found, part, range(len(part.target.indices)))
+
+
+def loose_axes(found: Program, read: Read) -> list[int]:
+    """The axes whose index may lie outside."""
+    indices = enumerate(read.indices)
+    return [number for number, index in indices if not found.walks_inside(read.tensor, number, index)]
+
+
+def accumulating(found: Program, outputs: Sequence[str]) -> Program:
+    """The program with an array of sums for each such output."""
+    for output in outputs:
+        writers = [part for part in found.parts if part.target.tensor == output]
+        read = any(read.tensor == output for part in found.parts for read in part.reads)
+        if read or not (_written_once(found, writers) or _written_by_places(found, writers)):
+            whole = _accumulated(found, output, writers, {})
+            apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
+            sums = (part for part in apart.parts if part.target.tensor == accumulator(output))
+            found = apart if all(is_product(apart, part) for part in sums) else whole
+    return found
+
+
+def _written_once(found: Program, writers: Sequence[Part]) -> bool:
+    return len(writers) == 1 and writers[0].operator == "set" and plain(found, writers[0])
+
+
+def _written_by_places(found: Program, writers: Sequence[Part]) -> bool:
+    """Whether each step writes one place of an axis of so many cells, and all of them together every cell once."""
+    target = writers[0].target
+    for number, axis in enumerate(found.arrays[target.tensor].axes):
+        chosen = {part.target.indices[number] for part in writers}
+        if (
+            len(writers) > 1
+            and axis.extent == Number(len(writers))
+            and chosen == {Number(place) for place in range(len(writers))}
+        ):
+            others = {(*part.target.indices[:number], *part.target.indices[number + 1 :]) for part in writers}
+            axes = {*range(len(target.indices))} - {number}
+            each = all(part.operator == "set" and _reaches(found, part, axes) for part in writers)
+            return each and len(others) == 1
+    return False
+
+
+def _reaches(found: Program, part: Part, axes: Collection[int]) -> bool:
+    """Whether a step reaches every cell along some axes of its target, each once, whatever the sizes."""
+    target = part.target
+    letters = [letter for index in target.indices for letter in expr.names(index) & found.letters.keys()]
+    each = all(found.covers(target.tensor, number, target.indices[number]) for number in axes)
+    inside = not any(loose_axes(found, read) for read in part.reads)
+    return each and inside and not part.where and len({*letters}) == len(letters)
+
+
+def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Apart) -> Program:
+    letters, name = dict(found.letters), accumulator(output)
+    indices: list[Expr] = []
+    cells: list[Expr] = []  # the indices of the output
+    axes: list[Axis] = []
+    for number, axis in enumerate(found.arrays[output].axes):
+        walkers = {found.walks(output, number, part.target.indices[number]) for part in writers}
+        letter = next(iter(walkers))
+        if number in apart:
+            indices += map(Name, apart[number])
+            cells.append(writers[0].target.indices[number])
+            axes += (letters[one] for one in apart[number])
+            continue
+        if axis.kind == "ones":
+            indices.append(Number(0))
+            axes.append(axis)
+        else:
+            if len(walkers) > 1 or letter is None or Name(letter) in indices:
+                letter = f"{output}_{axis.name}_"
+                letters[letter] = Axis(letter, axis.extent, axis.kind)
+            indices.append(Name(letter))
+            axes.append(Axis(letter, axis.extent, axis.kind))
+        cells.append(indices[-1])
+    copy = _copy(Read(output, tuple(cells)), Read(name, tuple(indices)), letters, writers[-1])
+    parts = (*(renamed_part(part, output, name, apart) for part in found.parts), copy)
+    return dataclasses.replace(
+        found, letters=letters, arrays={**found.arrays, name: Array(name, "between", tuple(axes))}, parts=parts
+    )
+
+
+def _apart(found: Program, output: str) -> Apart:
+    """The axes that two letters walk together wherever an output is written or read."""
+    uses = [read for part in found.parts for read in (part.target, *part.reads) if read.tensor == output]
+    pairs = {number: found.pair(output, number, index) for number, index in enumerate(uses[0].indices)}
+    used = [letter for index in uses[0].indices for letter in expr.names(index) & found.letters.keys()]
+    alike = {number for number in pairs if len({read.indices[number] for read in uses}) == 1}
+    once = {letter for letter in used if used.count(letter) == 1}
+    return {number: pair for number, pair in pairs.items() if pair is not None and number in alike and {*pair} <= once}
+
+
+def _copy(target: Read, source: Read, letters: Mapping[str, Axis], last: Part) -> Part:
+    assignment = dataclasses.replace(last.formulas[0].assignment, target=target, op="set", value=source)
+    own = tuple(letter for letter in letters if letter in expr.names(source))
+    return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
+
+
+def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({})) -> Expr:
+    """A tree with an array under another name, in which each axis of `apart` is two."""
+    if isinstance(tree, Read):
+        if tree.tensor != old:
+            return tree
+        spread = (
+            map(Name, apart[number]) if number in apart else (index,) for number, index in enumerate(tree.indices)
+        )
+        return Read(new, tuple(one for some in spread for one in some), tree.column)
+    if isinstance(tree, Unary):
+        return dataclasses.replace(tree, operand=renamed(tree.operand, old, new, apart))
+    if isinstance(tree, Binary):
+        left, right = (renamed(side, old, new, apart) for side in (tree.left, tree.right))
+        return dataclasses.replace(tree, left=left, right=right)
+    if isinstance(tree, Call):
+        arguments = tuple(renamed(argument, old, new, apart) for argument in tree.arguments)
+        return dataclasses.replace(tree, arguments=arguments)
+    return tree
+
+
+def renamed_part(part: Part, old: str, new: str, apart: Apart = MappingProxyType({})) -> Part:
+    """A step with an array under another name, in which each axis of `apart` is two."""
+
+    def of(assignment: Assignment) -> Assignment:
+        target = renamed(assignment.target, old, new, apart)
+        assert isinstance(target, Read)
+        return dataclasses.replace(assignment, target=target, value=renamed(assignment.value, old, new, apart))
+
+    formulas = tuple(dataclasses.replace(formula, assignment=of(formula.assignment)) for formula in part.formulas)
+    return dataclasses.replace(part, formulas=formulas)

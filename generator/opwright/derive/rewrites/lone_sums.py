@@ -1,0 +1,76 @@
+"""Sums along letters of one factor alone are computed first: the sum of a[i, k] b[i, l] is (sum of a) (sum of b).
+
+In: a program. Out: the program with an intermediate for each factor of a product along which a letter goes that neither
+another factor nor the target has. Where one factor has all letters, each cell is read once, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from ...language import expr
+from ...language.expr import Binary, Expr, Name, Read
+from ..contraction import walked
+from ..program import Array, Part, Program
+
+
+def summed_first(found: Program) -> Program:
+    """The program with an intermediate for each factor that is summed alone."""
+    arrays, parts = dict(found.arrays), list[Part]()
+    for part in found.parts:
+        parts += _split(found, part, arrays)
+    return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
+
+
+def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Part]:
+    factors = list(factors_of(part.formulas[0].value))
+    letters = [{*part.letters} & expr.names(factor) for factor in factors]
+    simple = part.by is None and part.operator == "sum" and not part.where and part.target.tensor not in found.integers
+    if simple and all(walked(found, read) for read in (part.target, *part.reads)) and len(factors) > 1 and all(letters):
+        for number, factor in enumerate(factors):
+            others = expr.names(part.target).union(*letters[:number], *letters[number + 1 :])
+            if letters[number] <= others:
+                continue
+            kept = as_they_lie([letter for letter in part.letters if letter in letters[number] & others], factor)
+            name = f"lone_{part.number}_{number}_"
+            arrays[name] = Array(name, "between", tuple(dataclasses.replace(found.letters[x], name=x) for x in kept))
+            factors[number] = cells = Read(name, tuple(map(Name, kept)))
+            yield part.of(cells, "sum", factor)
+        part = _multiplied(found, part, product_of(factors))
+    yield part
+
+
+def _multiplied(found: Program, part: Part, value: Expr) -> Part:
+    """A step with a product of sums, which is 0 where one of these has no terms, even if others are infinite."""
+    made = part.of(part.target, "sum", value)
+    summed = [letter for letter in part.letters if letter not in made.letters]
+    if {*made.letters} <= expr.names(part.target):
+        return part.of(part.target, "sum", found.unless_empty(summed, value))
+    return dataclasses.replace(made, unless_empty=found.may_be_empty(summed))
+
+
+def factors_of(tree: Expr) -> Iterator[Expr]:
+    """The factors of a product."""
+    if isinstance(tree, Binary) and tree.op == "*":
+        yield from factors_of(tree.left)
+        yield from factors_of(tree.right)
+    else:
+        yield tree
+
+
+def product_of(factors: list[Expr]) -> Expr:
+    """The product of some factors."""
+    value, *others = factors
+    for factor in others:
+        value = Binary("*", value, factor)
+    return value
+
+
+def as_they_lie(letters: Sequence[str], factor: Expr) -> list[str]:
+    """Letters of a factor, in the order in which they walk what it reads with the most of them."""
+    walks = (
+        [name for index in read.indices for name in letters if name in expr.names(index)] for read in expr.reads(factor)
+    )
+    longest = max(walks, key=len, default=[])
+    return sorted(letters, key=lambda letter: longest.index(letter) if letter in longest else -1)

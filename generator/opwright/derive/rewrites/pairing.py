@@ -1,0 +1,344 @@
+"""Splits sums of products into contractions of pairs.
+
+In: a program. Out: the same program, with an intermediate for each pair, for each factor that is computed, and for each
+factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end. If no
+order of the factors has contractions alone, loops compute some pairs. A sum of several products is several sums.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ..contraction import contraction, contracts, letters_of, walked
+from ..program import Array, Part, Program
+from ..roles import COLUMNS, ROWS, roles
+from .lone_sums import as_they_lie, factors_of, product_of
+
+MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
+MAX_TERMS = 4  # products that one step sums
+
+
+def paired(found: Program) -> Program:
+    """The program with sums of longer products as contractions of pairs, with an intermediate for each pair.
+
+    A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
+    end.
+    """
+    for array in found.between():
+        found = _steps_apart(found, array)
+    for part in found.parts:
+        found = _terms_apart(found, part)
+    arrays, parts = dict(found.arrays), list[Part]()
+    for part in found.parts:
+        parts += _Split(found, part).steps(arrays) or _Split(found, part).window(arrays) or [part]
+    return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
+
+
+def _terms_apart(found: Program, part: Part) -> Program:
+    """The program with a step that sums several products as sums of each and a last step; the same unless all of them
+
+    are contractions that use each element often, as those of complex numbers are.
+    """
+    terms = list(_terms(part.formulas[0].value))
+    if part.operator != "sum" or part.by or part.where or not 2 <= len(terms) <= MAX_TERMS:
+        return found
+    if part.target.tensor in found.integers or not walked(found, part.target):
+        return found
+    axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter)
+    cells = [Read(f"term_{part.number}_{n}_", tuple(Name(axis.name) for axis in axes)) for n in range(len(terms))]
+    sums = [part.of(cell, "sum", term) for cell, (_, term) in zip(cells, terms, strict=True)]
+    total: Expr = cells[0]
+    for cell, (sign, _) in zip(cells[1:], terms[1:], strict=True):
+        total = Binary(sign, total, cell)
+    made = (*sums, part.of(part.target, "sum", total))
+    parts = tuple(new for other in found.parts for new in (made if other is part else (other,)))
+    arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
+    result = dataclasses.replace(found, arrays=arrays, parts=parts)
+    return result if all(is_product(result, one) for one in sums) else found
+
+
+def _steps_apart(found: Program, array: Array) -> Program:
+    """The program with steps that add to one array as sums of their own and a last step; the same unless each is a
+
+    contraction that uses each element often, or adds one term to each cell, as a bias does that cells begin with.
+    """
+    writers = [part for part in found.parts if part.target.tensor == array.name]
+    spots = [number for number, part in enumerate(found.parts) if part in writers]
+    between = found.parts[spots[0] : spots[-1] + 1]
+    used = {read.tensor for part in between for read in part.reads}
+    target = writers[0].target
+    alike = all(part.target == target and not (part.by or part.where) for part in writers)
+    if len(writers) < 2 or array.name in found.integers or array.name in used or not alike or not walked(found, target):
+        return found
+    sums = {
+        id(part): part.of(Read(f"{array.name}_{number}_", target.indices), "sum", part.formulas[0].value)
+        for number, part in enumerate(writers)
+        if part.operator == "sum" and {*part.letters} > {*expr.names(target)} & found.letters.keys()
+    }
+    single = [part for part in writers if id(part) not in sums]
+    changed = {part.target.tensor for part in between} & {read.tensor for part in single for read in part.reads}
+    if not sums or changed or any(part.operator != ("set", "sum")[part is not writers[0]] for part in single):
+        return found
+    values = [sums[id(part)].target if id(part) in sums else part.formulas[0].value for part in writers]
+    total = values[0]
+    for value in values[1:]:
+        total = Binary("+", total, value)
+    last = dataclasses.replace(writers[-1], letters=writers[0].letters).of(target, "set", total)
+    parts: list[Part] = []
+    for part in found.parts:
+        parts += [sums[id(part)]] if id(part) in sums else [] if part in writers else [part]
+        parts += [last] if part is writers[-1] else []
+    arrays = {
+        **found.arrays,
+        **{part.target.tensor: Array(part.target.tensor, "between", array.axes) for part in sums.values()},
+    }
+    result = dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
+    return result if all(is_product(result, part) for part in sums.values()) else found
+
+
+def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
+    """The terms of a sum, each with its sign."""
+    if isinstance(value, Binary) and value.op in ("+", "-"):
+        yield from _terms(value.left)
+        yield value.op, value.right
+    else:
+        yield "+", value
+
+
+def is_product(found: Program, part: Part) -> bool:
+    """Whether a step is a contraction that uses each element often, or becomes some."""
+    product = contraction(found, part)
+    if product is not None:
+        return product.dense
+    return bool(_Split(found, part).steps({}) or _Split(found, part).window({}))
+
+
+class _Split:
+    """A step that is split into several."""
+
+    def __init__(self, found: Program, part: Part) -> None:
+        self.found, self.part = found, part
+        self.made: list[Part] = []
+        self.arrays: dict[str, Array] = {}
+        # whether an operand is a copy of cells, each of which is to be used several times
+        self.copies = False
+        self.taken = frozenset[str]()  # names of arrays
+
+    def steps(self, arrays: dict[str, Array]) -> list[Part]:
+        """The resulting steps, whose arrays are added to `arrays`; none if it is not split."""
+        part, self.taken = self.part, frozenset(arrays)
+        if part.by is not None or part.operator != "sum" or part.target.tensor in self.found.integers:
+            return []
+        if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
+            return []
+        value, divisors = self.undivided(part.formulas[0].value)
+        factors = list(factors_of(value))
+        whole = contraction(self.found, part) if len(factors) == 2 else None
+        if whole is not None and whole.has_zeros:
+            return []
+        scales = [factor for factor in factors if not self.letters(factor)]
+        factors = [factor for factor in factors if self.letters(factor)]
+        self.copies = any(isinstance(factor, Read) and not walked(self.found, factor) for factor in factors)
+        given, orders = list(factors), self.orders(factors)
+        while len(factors) > 2 and not orders and self.absorb(factors):
+            orders = self.orders(factors)
+        if not orders:
+            factors = given
+            orders = self.orders(factors, partly=True)
+        if not orders:
+            return []
+        operands = [self.operand(factor) for factor in factors]
+        if len(operands) == 2 and not (scales or divisors or self.made or part.where):
+            return []
+        order = min(orders, key=lambda order: self.cost(factors, order))
+        self.take_pairs([operands[number] for number in order], scales, divisors)
+        arrays |= self.arrays
+        return self.made
+
+    def window(self, arrays: dict[str, Array]) -> list[Part]:
+        """The steps if one factor is read at windows and all others are weights; none if that is no product."""
+        part, self.taken = self.part, frozenset(arrays)
+        if part.by or part.where or part.operator != "sum" or part.target.tensor in self.found.integers:
+            return []
+        value, divisors = self.undivided(part.formulas[0].value)
+        factors = list(factors_of(value))
+        scales = [one for one in factors if not self.letters(one)]
+        moving = [one for one in factors if self.letters(one)]
+        windows = [one for one in moving if isinstance(one, Read) and not walked(self.found, one)]
+        weights = [one for one in moving if one not in windows]
+        if len(windows) != 1 or not weights or (len(factors) == 2 and isinstance(weights[0], Read) and not divisors):
+            return []
+        if not all(walked(self.found, read) for one in [*weights, part.target] for read in expr.reads(one)):
+            return []
+        self.take_pairs([windows[0], self.operand(product_of(weights))], scales, divisors)
+        parts = tuple(new for other in self.found.parts for new in (self.made if other is part else (other,)))
+        result = dataclasses.replace(self.found, arrays={**self.found.arrays, **self.arrays}, parts=parts)
+        if not any(contraction(result, one) for one in self.made):
+            return []
+        arrays |= self.arrays
+        return self.made
+
+    def undivided(self, tree: Expr) -> tuple[Expr, list[Expr]]:
+        """A product without what it is divided by and has no letters, such as the number of its terms."""
+        if not isinstance(tree, Binary) or tree.op not in ("*", "/"):
+            return tree, []
+        left, divisors = self.undivided(tree.left)
+        if tree.op == "/":
+            divides = bool(self.letters(tree.right))
+            return (Binary("/", left, tree.right), divisors) if divides else (left, [*divisors, tree.right])
+        right, more = self.undivided(tree.right)
+        return Binary("*", left, right), [*divisors, *more]
+
+    def orders(self, factors: Sequence[Expr], *, partly: bool = False) -> list[tuple[int, ...]]:
+        """The orders of factors in which each pair is a contraction, or partly one that uses each element often."""
+        if not 2 <= len(factors) <= MAX_FACTORS:
+            return []
+        is_wanted = self.is_partly_contracted if partly else self.is_contracted
+        return [
+            order
+            for order in itertools.permutations(range(len(factors)))
+            if is_wanted([self.stand_in(factors[number]) for number in order])
+        ]
+
+    def stand_in(self, factor: Expr) -> Read:
+        """A read at the letters of a factor."""
+        return Read("", tuple(map(Name, self.letters(factor))))
+
+    def absorb(self, factors: list[Expr]) -> bool:
+        """Multiply one factor into another that has all its letters, the smallest; False if there is none.
+
+        The product has as many cells as the other, and a sum of its cells is the sum of the same terms.
+        """
+        letters = [{*self.letters(factor)} for factor in factors]
+        pairs = [(a, b) for a, b in itertools.permutations(range(len(factors)), 2) if letters[a] <= letters[b]]
+        if not pairs:
+            return False
+        small, large = min(pairs, key=lambda pair: (len(letters[pair[1]]), len(letters[pair[0]]), pair))
+        factors[large] = Binary("*", factors[large], factors[small])
+        del factors[small]
+        self.copies = True
+        return True
+
+    def is_conditional(self) -> bool:
+        """Whether at most one condition chooses among the sums, as in causal attention.
+
+        All sums are then computed. Several conditions would often leave few of them, as in a band.
+        """
+        where, target = self.part.where, expr.names(self.part.target)
+        return len(where) <= 1 and all({*self.letters(guard.tree)} <= target for guard in where)
+
+    def is_operand(self, read: Read) -> bool:
+        """Whether a copy of what a read reaches can be an operand: a letter or two walk each axis, or repeat cells."""
+        indices = list(enumerate(read.indices))
+        alone = [
+            1 if self.found.pair(read.tensor, axis, index) else len(self.letters(index))
+            for axis, index in indices
+            if self.letters(index)
+        ]
+        inside = all(self.found.walks_inside(read.tensor, axis, index) for axis, index in indices)
+        return walked(self.found, read) or (inside and max(alone, default=0) == 1)
+
+    def letters(self, tree: Expr) -> tuple[str, ...]:
+        """The letters of an expression in the order of the step's."""
+        names = expr.names(tree)
+        return tuple(letter for letter in self.part.letters if letter in names)
+
+    def operand(self, factor: Expr) -> Read:
+        """A factor as a read whose axes letters walk, of a new array if it is not one."""
+        if isinstance(factor, Read) and walked(self.found, factor):
+            return factor
+        cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", as_they_lie(self.letters(factor), factor))
+        self.add(cells, "set", factor)
+        return cells
+
+    def cells(self, name: str, letters: Sequence[str]) -> Read:
+        """An element of a new array whose axes letters walk."""
+        axes = (dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
+        name += "".join("_" for other in {*self.found.arrays, *self.taken} if other.rstrip("_") == name.rstrip("_"))
+        self.arrays[name] = Array(name, "between", tuple(axes))
+        return Read(name, tuple(map(Name, letters)))
+
+    def pairs(self, order: Sequence[Read]) -> Iterator[tuple[Expr, Expr, tuple[str, ...]]]:
+        """Both sides of each pair, and the letters that are left after it."""
+        left: Expr = order[0]
+        for number, right in enumerate(order[1:], 1):
+            later = frozenset(self.letters(self.part.target)).union(*map(self.letters, order[number + 1 :]))
+            both = Binary("*", left, right)
+            remaining = tuple(letter for letter in self.letters(both) if letter in later)
+            yield left, right, remaining
+            left = Read("", tuple(map(Name, remaining)))
+
+    def roles_of_pairs(self, order: Sequence[Read]) -> Iterator[dict[str, str]]:
+        """The roles of each pair's letters."""
+        for left, right, remaining in self.pairs(order):
+            assert isinstance(left, Read)
+            assert isinstance(right, Read)
+            letters = self.letters(Binary("*", left, right))
+            yield roles(Read("", tuple(map(Name, remaining))), (left, right), letters)
+
+    def is_contracted(self, order: Sequence[Read]) -> bool:
+        """Whether each pair is a contraction."""
+        sparse = not (self.copies or self.part.where)
+        return all(contracts(found) and (sparse or is_dense(found)) for found in self.roles_of_pairs(order))
+
+    def is_partly_contracted(self, order: Sequence[Read]) -> bool:
+        """Whether loops of fewer letters do all pairs but contractions that use each element often."""
+        if len(order) < 3 or self.part.where or self.found.first_writer(self.part.target.tensor) is not self.part:
+            return False
+        found = list(self.roles_of_pairs(order))
+        loops = [pair for pair in found if not (contracts(pair) and is_dense(pair))]
+        return all(len(pair) < len(self.part.letters) for pair in loops)
+
+    def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of letters that the pairs run over, in descending order."""
+        pairs = self.pairs([self.stand_in(factors[number]) for number in order])
+        return tuple(sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in pairs), reverse=True))
+
+    def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr], divisors: Sequence[Expr]) -> None:
+        left: Expr = order[0]
+        remaining = [letters for _, _, letters in self.pairs(order)]
+        for number, right in enumerate(order[1:]):
+            product = Binary("*", left, right)
+            if number == len(order) - 2 and not (scales or divisors or self.part.where):
+                self.take_last(product)
+                return
+            left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
+            self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
+        for scale in scales:
+            left = Binary("*", left, scale)
+        for divisor in divisors:
+            left = Binary("/", left, divisor)
+        if scales or divisors:
+            left = self.found.unless_empty((*self.part.unless_empty, *self.summed(left)), left)
+        for guard in self.part.where:
+            left = Call("select", (guard.tree, left, Number(0)))
+        writers = [part for part in self.found.parts if part.target.tensor == self.part.target.tensor]
+        if len(writers) == 1:  # which may then finish the sums
+            self.add(self.part.target, "set", Binary("+", left, Number(0)))
+        else:
+            self.add(self.part.target, "sum", left)
+
+    def take_last(self, product: Expr) -> None:
+        """The last pair, which may add up nothing more."""
+        empty = (*self.part.unless_empty, *self.summed(product))
+        if {*self.letters(product)} <= {*self.letters(self.part.target)}:
+            value = Binary("+", self.found.unless_empty(empty, product), Number(0))
+            self.add(self.part.target, "set", value)
+        else:
+            self.add(self.part.target, "sum", product, self.found.may_be_empty(empty))
+
+    def summed(self, product: Expr) -> Iterator[str]:
+        """The letters that intermediates are summed along, and a product of them does not have."""
+        return (letter for letter in self.part.letters if letter not in self.letters(product))
+
+    def add(self, target: Read, operator: str, value: Expr, unless_empty: tuple[str, ...] = ()) -> None:
+        self.made.append(dataclasses.replace(self.part.of(target, operator, value), unless_empty=unless_empty))
+
+
+def is_dense(found: Mapping[str, str]) -> bool:
+    """Whether each element of both operands is used several times."""
+    return {ROWS, COLUMNS} <= {*found.values()}

@@ -1,0 +1,128 @@
+"""Two spellings of one meaning made one, so that what follows sees the same letters and operators.
+
+In: a program. Out: the program in which a sum that has one term for each cell assigns it; in which a step that walks an
+axis by one letter `c`, and reads at `floor(c / W)`, walks it by `g * W + w` if another step does; and in which a sum of
+products that reads a factor at `K - 1 - k` counts `k` from the other end, if that makes it a contraction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..algebra.slopes import minus, slope, without
+from ..contraction import contraction
+from ..program import Formula, Part, Program
+
+
+def respelled(found: Program) -> Program:
+    """The program in one spelling."""
+    pairs = list(dict.fromkeys(_pairs(found)))
+    grouped = dataclasses.replace(found, parts=tuple(_grouped(found, part, pairs) for part in found.parts))
+    parts = tuple(_turned(grouped, part) for part in grouped.parts)
+    return dataclasses.replace(found, parts=parts) if parts != found.parts else found
+
+
+def assigned(found: Program, plain: Callable[[Program, Part], bool]) -> Program:
+    """The program in which sums of one term, as in an outer product, are assigned: `plain` steps, 0 added to -0."""
+
+    def set_once(formula: Formula) -> Formula:
+        value = Binary("+", formula.value, Number(0))
+        return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
+
+    def of(part: Part) -> Part:
+        writers = [other for other in found.parts if other.target.tensor == part.target.tensor]
+        once = set(part.letters) <= expr.names(part.target) and len(writers) == 1 and plain(found, part)
+        if part.operator != "sum" or not once:
+            return part
+        return dataclasses.replace(part, formulas=tuple(map(set_once, part.formulas)))
+
+    return dataclasses.replace(found, parts=tuple(map(of, found.parts)))
+
+
+def _pairs(found: Program) -> Iterator[tuple[Expr, str, str, Expr]]:
+    """The axes that two letters walk: the extent, both letters, and the index."""
+    for part in found.parts:
+        for read in (part.target, *part.reads):
+            for number, index in enumerate(read.indices):
+                pair = found.pair(read.tensor, number, index)
+                if pair is not None:
+                    yield found.arrays[read.tensor].axes[number].extent, *pair, index
+
+
+def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]]) -> Part:
+    """A step that walks an axis by one letter, in those of a step that walks it by groups."""
+    for extent, outer, inner, index in pairs:
+        if {outer, inner} & {*part.letters} or part.where or contraction(found, part):
+            continue
+        numbers = frozenset[str]().union(*(_outside(formula.value) for formula in part.formulas))
+        for letter in (letter for letter in part.letters if letter not in numbers):
+            quotient = Call("floor", (Binary("/", Name(letter), found.letters[inner].extent),))
+            read = any(quotient in one.indices for one in part.reads)
+            if read and (found.letters[letter].extent, found.letters[letter].kind) == (extent, "one"):
+                rest = Binary("%", Name(letter), found.letters[inner].extent)
+                part = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
+                break
+    return part
+
+
+def _outside(tree: Expr) -> frozenset[str]:
+    """The names outside of indices."""
+    if isinstance(tree, Name):
+        return frozenset({tree.id})
+    children = () if isinstance(tree, Read) else expr.children(tree)
+    return frozenset[str]().union(*map(_outside, children))
+
+
+def _turned(found: Program, part: Part) -> Part:
+    """A sum of products with letters that count from the other end, if it is a contraction then."""
+    if part.operator != "sum" or contraction(found, part) or part.by or part.where:
+        return part
+    made = part
+    for letter in part.letters:
+        last = minus(found.letters[letter].extent, Number(1))
+        back = [index for read in made.reads for index in read.indices if _counts_back(index, letter, last)]
+        if back:
+            other = Binary("-", last, Name(letter))
+            made = exchanging(found, made, {**dict.fromkeys(back, Name(letter)), Name(letter): other})
+    parts = tuple(made if other is part else other for other in found.parts)
+    return made if made is not part and contraction(dataclasses.replace(found, parts=parts), made) else part
+
+
+def _counts_back(index: Expr, letter: str, last: Expr) -> bool:
+    return slope(index, letter) == Number(-1) and without(index, letter) == last
+
+
+def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
+    """A step with trees exchanged, throughout."""
+    formulas = []
+    for formula in part.formulas:
+        target = exchanged_in(formula.assignment.target, exchanged)
+        assert isinstance(target, Read)
+        value = exchanged_in(formula.value, exchanged)
+        formulas.append(
+            dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, target=target, value=value))
+        )
+    guards = tuple(dataclasses.replace(guard, tree=exchanged_in(guard.tree, exchanged)) for guard in part.where)
+    trees = [tree for formula in formulas for tree in (formula.assignment.target, formula.value)]
+    used = frozenset[str]().union(*map(expr.names, [*trees, *(guard.tree for guard in guards)]))
+    letters = tuple(letter for letter in found.letters if letter in used)
+    return dataclasses.replace(part, formulas=tuple(formulas), where=guards, letters=letters)
+
+
+def exchanged_in(tree: Expr, exchanged: Mapping[Expr, Expr]) -> Expr:
+    """A tree with each of the largest parts that are named exchanged once; those of indices, too."""
+    if tree in exchanged:
+        return exchanged[tree]
+    if isinstance(tree, Read):
+        return dataclasses.replace(tree, indices=tuple(exchanged_in(index, exchanged) for index in tree.indices))
+    if isinstance(tree, Unary):
+        return dataclasses.replace(tree, operand=exchanged_in(tree.operand, exchanged))
+    if isinstance(tree, Binary):
+        left, right = (exchanged_in(side, exchanged) for side in (tree.left, tree.right))
+        return dataclasses.replace(tree, left=left, right=right)
+    if isinstance(tree, Call):
+        return dataclasses.replace(tree, arguments=tuple(exchanged_in(one, exchanged) for one in tree.arguments))
+    return tree

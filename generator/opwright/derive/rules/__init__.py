@@ -1,0 +1,1 @@
+"""What a spec must hold for its kernels to be derived: each rule gives problems, with their places."""

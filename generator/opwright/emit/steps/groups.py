@@ -1,0 +1,95 @@
+"""Short rows, a group at a time: each step runs for all tasks of a group before the next step does.
+
+In: the steps of a task as statements, and what a task begins with. Out: the loop over the tasks of a part. The steps of
+one row wait for each other, those of neighbouring rows do not: what a task remembers between steps gets a cell, or a
+row, for each task of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...derive.phases import Phase
+from ...language import expr
+from .. import nodes
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Expr, For, Index, Name, Stmt
+from .elements import Elements
+
+TASKS = 16  # of a group, at most: the lanes of a vector
+CELLS = 2048  # of all rows of a group, which stay in the first-level cache
+TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """What the loop over groups is made of."""
+
+    numbered: Sequence[Stmt]  # the letters of the task at `task`, if they do not count up
+    begins: Sequence[Declare]  # what each task begins with, by name
+    advance: Sequence[Stmt]  # makes the letters those of the next task
+    steps: Sequence[Sequence[Stmt]]
+    rows: Mapping[str, str]  # arrays with a row for each task: the type of their cells
+    length: Expr  # of a row
+
+
+def task_of_group() -> Expr:
+    """The number of a task."""
+    return Binary("+", Name("task_"), TASK)
+
+
+def rows_of_tasks(elements: Elements, phase: Phase) -> dict[str, str] | None:
+    """The private arrays that are a row along the lanes for each task, with their types; None if one is something else.
+
+    So it is if a step walks another letter than those of tasks and lanes, but for one of a few values.
+    """
+    assert elements.lanes is not None
+    lane, found = elements.lanes.name, dict[str, str]()
+    letters = {name for part in phase.parts for name in part.letters} - {*phase.own, lane}
+    if any(elements.program.letters[name].extent != expr.Number(1) for name in letters):
+        return None
+    for name in dict.fromkeys(part.target.tensor for part in phase.parts):
+        array = elements.program.arrays[name]
+        if name not in elements.staged.private or elements.is_number(name):
+            continue
+        own, walkers = elements.own_axes(array), elements.program.walkers(name)
+        if {walkers[n] for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"} != {lane}:
+            return None
+        found[name] = elements.c_type(name)
+    return found
+
+
+def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
+    """The loop over groups, after what stands before it."""
+    wanted = nodes.names_of(statement for step in found.steps for statement in step)
+    begins = [one for one in found.begins if one.name in wanted]
+    places: dict[str, Expr] = {one.name: Index(Name(f"{one.name}_of_"), TASK) for one in begins}
+    filled = [Assign(places[one.name], one.value) for one in begins]
+    moved = Binary("*", TASK, found.length)
+    places |= {name: Binary("+", Name(f"{name}_rows_"), moved) for name in found.rows}
+    bodies = [(*found.numbered, *filled, *found.advance)]
+    bodies += [tuple(_placed(statement, places) for statement in step) for step in found.steps]
+    arrays = (DeclareArray(f"{one.name}_of_", one.c_type, TASKS) for one in begins)
+    count = Declare(COUNT.name, Call("opwright_min", (GROUP, Binary("-", end, Name("task_")))))
+    loops = (For(TASK.name, ZERO, COUNT, body) for body in bodies)
+    return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
+
+
+def _before(found: Grouped) -> list[Stmt]:
+    """The number of tasks in a group, and room for their rows: a long row has it in scratch memory."""
+    fit = Binary("/", nodes.integer(CELLS), Call("opwright_max", (found.length, ONE)))
+    group = Call("opwright_max", (Call("opwright_min", (fit, nodes.integer(TASKS))), ONE))
+    made: list[Stmt] = [Declare(GROUP.name, group)]
+    for name, c_type in found.rows.items():
+        room = Name(f"{name}_room_of_")
+        place = Conditional(Binary(">", GROUP, ONE), room, Name(name))
+        made += [DeclareArray(room.name, c_type, CELLS), Declare(f"{name}_rows_", place, f"{c_type} *", changes=True)]
+    return made
+
+
+def _placed(code: Any, places: Mapping[str, Expr]) -> Any:
+    """Code with what it knows of a task at its place in the group."""
+    if isinstance(code, Name):
+        return places.get(code.name, code)
+    return nodes.mapped(code, lambda part: _placed(part, places))

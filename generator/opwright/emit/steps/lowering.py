@@ -1,0 +1,310 @@
+"""One phase of an operation of steps as C statements: tasks, and for each the loops of its steps.
+
+In: a phase, the letter of its lanes, and a row of data types. Out: the statements of a function's body. The
+loop over lanes is the innermost. If the letter of the lanes belongs to tasks, each has a block of it with independent
+cells; otherwise a task has whole rows, along which lanes are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...derive.lanes import moved
+from ...derive.phases import Phase, Staged, staged
+from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
+from ...language import expr
+from ...language.expr import Read
+from ...language.model import Op
+from .. import nodes
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
+from . import close, endings, fusion, quotients, wholes
+from .bounds import Bounds, Guards
+from .elements import SIZES, expr_name
+from .loops import Loop
+from .rows import Row, begun, lanes_total
+from .tasks import Tasks
+from .tiles import TILE, in_rounds, possible, tiled
+from .values import scanned, updated
+
+
+def words_of(op: Op, name: str) -> list[str]:
+    """The words of a string or boolean attribute, in the order of their numbers."""
+    attribute = op.attribute(name)
+    return ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
+
+
+def optional_outputs(op: Op) -> frozenset[str]:
+    """The outputs that some calls lack."""
+    return frozenset(tensor.name for tensor in op.outputs if tensor.when is not None)
+
+
+def absence(output: str) -> str:
+    """The member of sizes that says whether a call lacks an output."""
+    return f"{output}_absent_"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
+
+    outer: list[Loop]
+    reduced: list[Loop]
+    bounds: Bounds
+    lane: bool
+    laned: bool  # whether lanes are taken together
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has no loop but that of its lanes, all of them."""
+        found = self.bounds
+        return self.laned and not (self.outer or self.reduced or found.low or found.high or found.tests)
+
+
+class Lowering(Tasks):
+    """The loops of a phase around its elements."""
+
+    def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
+        super().__init__(op, row, found, endings.cases(found, phase) if lanes in phase.own else phase, lanes)
+        self.sums = 0  # names of accumulators of reductions over lanes
+
+    def body(self) -> tuple[Stmt, ...]:
+        steps = [wholes.named(step, self.known(), self.wholes) for step in self.statements()]
+        if self.lanes is not None and not self.blocked:
+            steps = quotients.tabled(self, steps)
+        steps = quotients.hoisted(steps, self.known())
+        inner = tuple(statement for step in steps for statement in step)
+        if self.lanes is not None and self.blocked:
+            inner = wholes.tabled(inner, self.known(), self.lane_name(), self.tables, self.taps().keys())
+            self.steps |= {ZERO: ONE} if self.tables else {}
+            singles = {name for name in self.used if self.dtype(name) == "f32"}
+            inner = wholes.picked(inner, {*self.tables.values()}, singles)
+        alone = close.close(self) if all(map(self.unguarded, self.phase.parts)) else None
+        if alone is not None:
+            self.close, loop_of_lanes = self.constant("close_", alone[0], "int"), alone[1]
+            inner = (If(self.close, tuple(loop_of_lanes)), If(nodes.Unary("!", self.close), inner))
+        digits, task, total = self.decoded()
+        rows = self.grouped(digits, steps)
+        if rows is not None:
+            loop = self.groups(total, digits, steps, rows)
+        else:
+            begins = self.of_task()
+            if not (self.stretches or self.run_letter(digits)):
+                begins, inner = wholes.inlined(begins, inner)
+            shared: list[Stmt] = [*self.filled(digits), *begins]
+            inner = (*self.numbers(), *inner)
+            wanted = nodes.names_of((*shared, *inner))
+            loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
+        known = [*self.declared.values()]
+        after = [one for one in known if "block_" in nodes.names(one.value)]
+        made = (*(one for one in known if one not in after), *after, *self.room_of_tables(), *loop)
+        tiles = self.moved()
+        return (If(nodes.Unary("!", tiles), made),) if tiles else made
+
+    def moved(self) -> Expr | None:
+        """Whether the phase only copies one run to another, so that tiles can transpose it."""
+        source = moved(self.program, self.phase.parts, self.lanes.name) if self.lanes is not None else None
+        names = [self.phase.parts[0].target.tensor, source.tensor] if source is not None else []
+        kinds = {self.dtype(name) for name in names}
+        if len(kinds) != 1:
+            return None
+        axes = [self.program.arrays[name].axes[0] for name in names]
+        symbol = expr_name(axes[0].extent)
+        extents = [Member(SIZES, f"{symbol}_rank"), Member(SIZES, f"{symbol}_extents")]
+        strides = [Member(SIZES, f"{name}_{axis.name}") for name, axis in zip(names, axes, strict=True)]
+        arguments: tuple[Expr, ...] = (*map(Name, names), *extents, *strides, Name("part_"), Name("parts_"))
+        return Call(f"opwright_moved_{kinds.pop()}", arguments)
+
+    # Steps.
+
+    def statements(self) -> list[list[Stmt]]:
+        """All steps, in loops that they share where they may; lanes and rows of runs are loops of their own."""
+        own, lane = self.phase.own, self.lane_name() if self.lanes is not None else ""
+        free = [letter for name, letter in self.program.letters.items() if name not in own and letter.kind != "run"]
+        loops = {name: letter.name for letter in free for name, _ in self.copies(letter) if name != lane}
+        made: list[fusion.Made] = []
+        ended: tuple[Part, ...] = ()
+        for part in self.phase.parts:
+            if part not in ended:
+                following = self.following(part)
+                ended += following
+                made.append(self.part(part, following))
+        return fusion.fused(self.program, made, loops)
+
+    def following(self, part: Part) -> tuple[Part, ...]:
+        """The steps that follow a step within its tiles of lanes."""
+        if self.lanes is None or not self.blocked:
+            return ()
+        found = endings.following(self.phase, part, self.staged.private, self.lanes.name)
+        if not found:
+            return ()
+        formula = endings.adding(part)[0][0]
+        own, others = self.walk(part, formula), [self.walk(step, one) for step in found for one in step.formulas]
+        tiled = own.laned and possible(self, part, formula, own.reduced, own.bounds)
+        certain = not own.outer and "" not in own.bounds.tests  # each cell begins in a tile
+        return found if tiled and certain and all(walk.plain for walk in others) else ()
+
+    def part(self, part: Part, following: Sequence[Part]) -> fusion.Made:
+        begins = self.staged.program.first_writer(part.target.tensor) is part and not following
+        first = self.first(part) if begins and not self.in_tiles(part) else ()
+        result: list[Stmt] = []
+        for formulas in endings.adding(part):
+            self.leave_rows()
+            found = self.formula(part, formulas[0], following)
+            if part.by is not None:
+                test = self.is_word(part.by, [formula.word for formula in formulas])
+                found = (If(test, found, source=part.source),)
+            result += found
+        needed = [*self.needed(part), *([self.begins_anew()] if part in self.kept else [])]
+        if not needed:
+            return fusion.Made(part, first, tuple(result))
+        return fusion.Made(part, (), (If(nodes.both(needed), (*first, *result), source=part.source),))
+
+    def in_tiles(self, part: Part) -> bool:
+        """Whether every cell of a step's array is in a tile that has all of its terms, and nothing else begins it."""
+        program, target = self.staged.program, part.target
+        axes = program.arrays[target.tensor].axes
+        walked = [program.walks(target.tensor, *pair) is not None for pair in enumerate(target.indices)]
+        alone = program.first_writer(target.tensor) is part and part.by is None and part.operator != "set"
+        if not alone or program.arrays[target.tensor].role != "between" or self.is_number(target.tensor):
+            return False
+        if not all(walks or axis.kind == "ones" for walks, axis in zip(walked, axes, strict=True)):
+            return False
+        formula = part.formulas[0]
+        walk = self.walk(part, formula)
+        if not walk.laned or not possible(self, part, formula, walk.reduced, walk.bounds):
+            return False
+        bounds, outer = walk.bounds, ["", *(loop.name for loop in walk.outer), self.lane_name()]
+        narrowed = any(name in found for found in (bounds.tests, bounds.low, bounds.high) for name in outer)
+        return not narrowed and not in_rounds(self, part, walk.reduced)
+
+    def unguarded(self, part: Part) -> bool:
+        """Whether every call needs a step, for all values of its letters."""
+        found = [self.walk(part, formula).bounds for formula in part.formulas]
+        return not self.needed(part) and not any(one.low or one.high or one.tests for one in found)
+
+    def is_word(self, attribute: str, words: Sequence[str]) -> Expr:
+        """Whether an attribute has one of some words."""
+        word = self.constant(f"{attribute}_word_", Member(SIZES, f"word_{attribute}"))
+        numbers = [words_of(self.op, attribute).index(one) for one in words]
+        return nodes.chain("||", [Binary("==", word, nodes.integer(number)) for number in numbers], ZERO)
+
+    def needed(self, part: Part) -> list[Expr]:
+        """The conditions under which a call needs a step: optional outputs, and words that choose who reads its sums.
+
+        Steps that reduce nothing cost less than a condition around them, which keeps them out of loops of others.
+        """
+        array, whole = part.target.tensor, staged(self.op).program
+        # The program of merged letters lacks the steps of other phases, which may read the array, too.
+        found = whole if array in whole.arrays else self.program
+        outputs = only_for(found, optional_outputs(self.op)).get(array, frozenset())
+        lacked = [self.member(absence(name)) for name in sorted(outputs)]
+        attribute, words = chosen_by(whole).get(array, ("", frozenset[str]()))
+        some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
+        chosen = [self.is_word(attribute, sorted(words))] if some else []
+        grown = [name for name, (output, _) in self.grown.items() if array == output and part.operator == "set"]
+        apart = [nodes.Unary("!", self.in_place(name)) for name in grown]
+        return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen, *apart]
+
+    def walk(self, part: Part, formula: Formula) -> Walk:
+        """The loops of a formula, and whether it takes lanes together."""
+        used = part.letters_of(formula)
+        lane = self.lanes is not None and self.lanes.name in used
+        target = expr.names(part.target)
+        letters = [name for name in used if name not in self.phase.own]
+        outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
+        reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
+        order = [loop.name for loop in (*outer, *reduced)] + ([self.lane_name()] if lane else [])
+        bounds = Guards(self, part, formula).bounds(order)
+        laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
+        return Walk(outer, reduced, bounds, lane, laned)
+
+    def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
+        """The loops of a step around its cells."""
+        walk = self.walk(part, formula)
+        target_loops, reduced, bounds, lane = walk.outer, walk.reduced, walk.bounds, walk.lane
+        if walk.laned:
+            assert self.lanes is not None
+            row = Row(self, self.values_of(part.target.tensor), part, formula)
+            if self.lanes.name not in expr.names(part.target):
+                made = self.lane_reduction(part, row, target_loops, reduced, bounds)
+            elif possible(self, part, formula, reduced, bounds):
+                ending = (lambda: self.ending(part, following)) if following else None
+                begins = not following and self.in_tiles(part)
+                tiles = tiled(self, part, formula, reduced, bounds, ending, begins)
+                made = self.looped(target_loops, bounds, tiles, part.source)
+            else:
+                lanes = self.laned(bounds, row.written(), part.source)
+                made = self.looped([*target_loops, *reduced], bounds, lanes, part.source)
+        else:
+            cell = self.update(part, formula.value)
+            if lane:
+                tests = bounds.tests.get(self.lane_name())
+                cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
+                cell = (For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source),)
+            made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
+        tests = bounds.tests.get("")
+        return (If(nodes.both(tests), made, source=part.source),) if tests else made
+
+    def ending(self, part: Part, following: Sequence[Part]) -> list[Stmt]:
+        """The steps that follow a tile of a step, each under its conditions."""
+        made: list[Stmt] = []
+        for step in following:
+            loops: list[Stmt] = []
+            for formulas in endings.alike(step):
+                row = Row(self, self.values_of(step.target.tensor), step, formulas[0])
+                row.rows[part.target] = TILE.name
+                stored = row.written()
+                words = [formula.word for formula in formulas]
+                made_for = [formula.word for formula in endings.adding(part)[0]] if part.by == step.by else []
+                test = step.by is not None and {*words} != {*made_for} and self.is_word(step.by, words)
+                loops += [If(test, stored, source=step.source)] if test else stored
+            needed = self.needed(step)
+            if needed:
+                loops = [If(nodes.both(needed), tuple(loops), source=step.source)]
+            made += [nodes.Scope(tuple(loops))] if len(following) > 1 and not needed else loops  # with rows of its own
+        return made
+
+    def lane_reduction(
+        self, part: Part, row: Row, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
+    ) -> tuple[Stmt, ...]:
+        """A reduction along lanes: a fixed number of sums, which are combined at the end."""
+        name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
+        self.sums += 1
+        inner = self.looped(reduced, bounds, self.laned(bounds, row.reduced(name), part.source), part.source)
+        total = updated(values, part.operator, self.element(part.target), lanes_total(row, name), part.source)
+        return self.looped(target_loops, bounds, [*begun(row, name), *inner, total], part.source)
+
+    def first(self, part: Part) -> tuple[Stmt, ...]:
+        """The initial values of an intermediate."""
+        array = self.program.arrays[part.target.tensor]
+        if array.role != "between" or self.is_number(array.name):
+            return ()
+        guarded = any(Guards(self, part, formula).conditions() for formula in part.formulas)
+        if part.operator == "set" and not guarded:
+            return ()
+        indices: list[expr.Expr] = []
+        for number, index in enumerate(part.target.indices):
+            walker = self.program.walks(array.name, number, index)
+            pair, axis = {*(self.program.pair(array.name, number, index) or ())}, array.axes[number]
+            name = index if pair & {*self.phase.own} else expr.Name(walker or axis.name)
+            indices.append(expr.Number(0) if axis.kind == "ones" else name)
+        cell = Read(array.name, tuple(indices))
+        body: tuple[Stmt, ...] = (
+            Assign(self.element(cell), self.values_of(array.name).number(INITIAL[part.operator]), source=part.source),
+        )
+        names = [name for index in indices for name in self.program.letters if name in expr.names(index)]
+        loops = [loop for n in names if n not in self.phase.own for loop in self.loops_of(self.program.letters[n])]
+        if self.lanes is not None and self.lanes.name in names:
+            body = (For(self.lane_name(), *self.lane_span(Bounds()), body, source=part.source),)
+        return self.looped(loops, Bounds(), body, part.source)
+
+    def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
+        """One cell of a step."""
+        target, values = self.element(part.target), self.values_of(part.target.tensor)
+        if part.operator == "set":
+            copied = values.copied(value, self.dtype(part.target.tensor))
+            return (Assign(target, copied, source=part.source),)
+        if isinstance(value, Read) and value.tensor == part.target.tensor and part.operator in ("max", "min"):
+            return (scanned(values, part.operator, target, values.cell(value), part.source),)
+        return (updated(values, part.operator, target, values.cell(value), part.source),)

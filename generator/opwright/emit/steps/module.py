@@ -1,0 +1,312 @@
+"""The view of the Python module of an operation of steps: its signature, and its rules as a list of statements.
+
+In: an operation of steps. Out: nodes for the templates under templates/python. The positions of axes are computed here
+as far as the spec determines them: at most one run of a tensor has a length that only its shape determines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...derive.collapsing import Chain, collapsible
+from ...derive.lanes import apart, moved
+from ...derive.narrow import dtype_of
+from ...derive.phases import Phase, Staged, in_place, is_separable, staged
+from ...derive.program import Array, Axis, list_dtype, program
+from ...derive.rewrites.parted import parted
+from ...derive.roles import role_table
+from ...language.dtypes import DTYPES
+from ...language.expr import Call, Name
+from ...language.model import Attribute, Op, Tensor
+from ...language.types import symbol_kinds
+from ...memo import memoised
+from ..printing import python
+from ..python_module import Function, Module, Parameter, named_values, parameter_name, spellings
+from .blocks import Blocks, blocks
+from .contraction import ContractionView, SlideView, contracted_extents, contractions, kept_for, slides, zero_points
+from .elements import Elements
+from .kernels import Member_, members, parameters
+from .lowering import words_of
+from .statements import StepWriter
+
+ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float", "bool": "bool", "f32[]": "Reals"}
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array parameter of kernels, as the generated module describes it."""
+
+    name: str
+    role: str
+    axes: dict[str, str]
+    absent: str
+    dtype: str
+    sizes: dict[str, str]  # the axis of a joined input
+
+
+@dataclass(frozen=True)
+class LaneView:
+    """A letter that lanes may run along: whether it belongs to tasks, and the axes of tensors that it walks."""
+
+    letter: str
+    own: bool
+    walks: tuple[tuple[str, str], ...]
+    moves: bool  # whether the phase only copies the second tensor to the first
+    terms: int  # for several steps, the number of letters of those that walk it
+    apart: bool  # whether its neighbours lie apart in sums of an engine
+    serves: tuple[str, ...]  # if cells are kept for several tasks, the letters of these
+    kept: tuple[str, ...]  # and those that kept cells have besides
+
+
+@dataclass(frozen=True)
+class StepWrapper(Module):
+    """The Python module of an operation of steps."""
+
+    labels: tuple[str, ...]
+    accumulate: tuple[str, ...]
+    narrow: tuple[dict[str, str], ...]  # of each row, the types of arrays between steps that are not that of values
+    outputs: tuple[tuple[str, str], ...]  # and the condition under which a call has them
+    lists: dict[str, str]
+    chosen: dict[str, tuple[str, ...]]
+    word_values: dict[str, str]
+    between: dict[str, tuple[int, tuple[str, ...]]]
+    arrays: tuple[ArrayView, ...]
+    fields: tuple[Member_, ...]
+    phases: tuple[tuple[LaneView, ...], ...]
+    dtype_attributes: dict[str, str]
+    conditional: tuple[str, ...]  # outputs that some calls lack
+    # by input, the axis along which arrays are joined, and its size if they are processed separately
+    joined: dict[str, tuple[str, str]]
+    in_place: dict[str, tuple[str, ...]]
+    terms: tuple[str, ...]
+    contractions: tuple[ContractionView, ...]
+    blocks: Blocks | None
+    extents: dict[str, str]  # of the letters of contractions
+    slides: tuple[SlideView, ...]
+    zeros: dict[int, tuple[str, ...]]
+    chains: tuple[Chain, ...]
+    roles: tuple[tuple[str, Mapping[str, str]], ...]
+
+
+def attribute_parameter(attribute: Attribute) -> Parameter:
+    """The keyword of an attribute."""
+    kind = attribute.type or ""
+    annotation = ANNOTATIONS[kind].replace("Reals", "Any")
+    default = attribute.default
+    if attribute.required:
+        default = None
+    elif default is None or attribute.dtype_of:
+        default, annotation = "None", f"{annotation} | None"
+    elif kind == "string":
+        default = f'"{default}"'
+    elif kind == "bool":
+        default = str(default == "true")
+    elif kind in ("s64[]", "f32[]"):
+        spatial = attribute.length == "spatial"
+        default = "None" if spatial else f"({default.strip('[]')},)" if default != "[]" else "()"
+        annotation = f"{annotation} | None" if spatial else annotation
+    return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
+
+
+def step_function(op: Op) -> Function:
+    """The function of an operation of steps; `out` is an array, or a tuple for several outputs."""
+    return Function(
+        op,
+        tuple(_input(tensor) for tensor in op.inputs),
+        tuple(attribute_parameter(attribute) for attribute in op.attributes),
+        "ArrayLike | None" if len(op.outputs) == 1 else "tuple[ArrayLike | None, ...] | None",
+    )
+
+
+@memoised
+def step_wrapper(op: Op) -> StepWrapper:
+    """The view of the module of an operation of steps. Raises SpecInvalid if no call can be resolved."""
+    writer = StepWriter(op)
+    statements = writer.write()
+    words = spellings(op)
+    chosen = {name: tuple(words_of(op, name)) for name in dict.fromkeys(p.by for p in program(op).parts if p.by)}
+    booleans = {attribute.name for attribute in op.attributes if attribute.type == "bool"}
+    texts = {**words, **dict.fromkeys(chosen)}
+    found = {parameter.name: parameter for parameter in parameters(parted(op), op.dtypes[0])}
+    by_name = {tensor.name: tensor for tensor in op.tensors}
+    function, parted_op, own = step_function(op), parted(op), StepWriter(parted(op))
+    return StepWrapper(
+        op=op,
+        inputs=function.inputs,
+        attributes=function.attributes,
+        out_annotation=function.out_annotation,
+        statements=statements,
+        words=words,
+        layouts={name: dict(op.layouts[name]) for name in op.layout_attributes},
+        rows=tuple({n: DTYPES[d].numpy for n, d in row.items() if n != "accumulate"} for row in op.dtypes),
+        labels=tuple(row_label(op, row) for row in op.dtypes),
+        accumulate=tuple(DTYPES[row["accumulate"]].numpy for row in op.dtypes),
+        narrow=_narrow(parted_op),
+        values={symbol: symbol for symbol in symbol_kinds(parted_op)},
+        named=named_values(op),
+        outputs=tuple((t.name, python(t.when.tree, writer.vectors) if t.when else "") for t in op.outputs),
+        lists={a.name or "": a.name or "" for a in op.attributes if a.per},
+        chosen=chosen,
+        word_values={n: f'"true" if {n} else "false"' if n in booleans else n for n in texts},
+        between=_between(parted_op, own),
+        arrays=tuple(
+            _array(parted_op, a, by_name.get(a.name)) for a in map(staged(parted_op).program.arrays.get, found) if a
+        ),
+        fields=members(parted_op),
+        phases=_phases(parted_op),
+        dtype_attributes={a.name or "": a.dtype_of for a in op.attributes if a.dtype_of},
+        conditional=tuple(t.name for t in op.outputs if t.when is not None),
+        joined={
+            t.name: (t.joined, _size(t) if is_separable(parted_op, parted_op.tensor(t.name)) else "")
+            for t in op.inputs
+            if t.joined
+        },
+        in_place=in_place(parted_op),
+        terms=_terms(op, writer),
+        contractions=contractions(parted_op),
+        blocks=blocks(parted_op),
+        extents=contracted_extents(parted_op, own),
+        slides=slides(parted_op, own),
+        zeros=zero_points(parted_op, own),
+        chains=collapsible(parted_op),
+        roles=role_table(op),
+    )
+
+
+def _size(tensor: Tensor) -> str:
+    return str(tensor.dims[tensor.joined or ""].tree.id)  # type: ignore[union-attr]
+
+
+def row_label(op: Op, row: dict[str, str]) -> str:
+    """The part of a kernel's name that identifies a dtype row."""
+    dtypes = [row[tensor.name] for tensor in op.tensors]
+    return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
+
+
+def _input(tensor: Tensor) -> Parameter:
+    absent = tensor.optional or tensor.when is not None
+    kind = "list[ArrayLike] | tuple[ArrayLike, ...]" if tensor.joined else "ArrayLike"
+    return Parameter(
+        parameter_name(tensor),
+        f"{kind} | None" if absent else kind,
+        "None" if absent else None,
+        tensor.summary or "",
+    )
+
+
+def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
+    axes = {axis.name: _run(axis) for axis in array.axes if axis.kind != "ones"} if array.role != "between" else {}
+    absent = str(float(tensor.absent)) if tensor is not None and tensor.absent is not None else ""
+    absent = f'float("{absent}")' if "inf" in absent else absent
+    dtype = ""
+    if array.role == "list":
+        dtype = {"f32": "float32", "s64": "int64"}[list_dtype(op, array.name)]
+    if array.name in program(op).integers:
+        dtype = "int64"
+    concatenates = any(tensor.joined for tensor in op.inputs)
+    sizes = {x.name: x.extent.id for x in array.axes if concatenates and x.kind == "one" and isinstance(x.extent, Name)}
+    return ArrayView(array.name, array.role, axes, absent, dtype, sizes if array.role in ("input", "output") else {})
+
+
+def _narrow(op: Op) -> tuple[dict[str, str], ...]:
+    """The narrow types of arrays between steps, of each row; none if no row has any."""
+    found = staged(op).program
+    rows = [{name: dtype_of(op, row, found.arrays[name], found) for name in found.narrow} for row in op.dtypes]
+    own = [{n: DTYPES[d].numpy for n, d in kinds.items() if d != r["accumulate"]} for kinds, r in zip(rows, op.dtypes)]
+    return tuple(own) if any(own) else ()
+
+
+def _run(axis: Axis) -> str:
+    return axis.extent.id if axis.kind == "run" and isinstance(axis.extent, Name) else ""
+
+
+def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """By intermediate, as Python: the phase that it is private to, or -1, and its number of cells.
+
+    A private array has as many as a task needs, for each letter that lanes may run along.
+    """
+    found = staged(op)
+    result: dict[str, tuple[int, tuple[str, ...]]] = {}
+    private = found.owned()
+    for array in found.arrays.values():
+        if array.role != "between":
+            continue
+        if array.name not in private:
+            result[array.name] = (-1, (_product([_cells(a, writer) for a in array.axes if a.kind != "ones"]),))
+            continue
+        number = next(n for n in range(len(found.phases)) for p in _lane_choices(found, n) if _writes(p[1], array.name))
+        cells = []
+        for letter in found.phases[number].lanes or (None,):
+            own_staged, phase = found.along(number, letter)
+            if not _writes(phase, array.name):
+                cells.append("0")
+                continue
+            elements = Elements(op, op.dtypes[0], own_staged, phase, letter)
+            own = elements.own_axes(array)
+            axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
+            lanes = [str(elements.cells_of_lanes())] if letter in own.values() else []
+            number_only = elements.is_number(array.name)
+            cells.append("0" if number_only else _product([_cells(axis, writer) for axis in axes] + lanes))
+        result[array.name] = (number, tuple(cells))
+    return result
+
+
+def _lane_choices(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
+    """A phase, for each letter that its lanes may run along."""
+    return [found.along(number, letter) for letter in found.phases[number].lanes or (None,)]
+
+
+def _writes(phase: Phase, name: str) -> bool:
+    return any(part.target.tensor == name for part in phase.parts)
+
+
+def _product(factors: list[str]) -> str:
+    return " * ".join(factors) or "1"
+
+
+def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
+    """For every phase the letters that lanes may run along, and the axes of tensors that each walks."""
+    found = staged(op)
+    tensors = {tensor.name for tensor in op.tensors}
+    result = []
+    for one in range(len(found.phases)):
+        views = []
+        for letter in found.phases[one].lanes:
+            own, phase = found.along(one, letter)
+            walked = dict.fromkeys(
+                (read.tensor, own.program.arrays[read.tensor].axes[number].name)
+                for part in phase.parts
+                for read in (part.target, *part.reads)
+                for number, index in enumerate(read.indices)
+                if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
+            )
+            moves = moved(own.program, phase.parts, letter) is not None
+            terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
+            far = apart(own.program, phase.parts, letter)
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *kept_for(phase)))
+        result.append(tuple(views))
+    return tuple(result)
+
+
+def _cells(axis: Axis, writer: StepWriter) -> str:
+    """The number of cells along an axis, as Python."""
+    tree = Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent
+    text = writer.print(tree)
+    return f"({text})" if " " in text and "(" not in text else text
+
+
+def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
+    """The number of terms of the steps, as Python; steps with equal numbers are merged.
+
+    Contractions count a quarter: 2**20 terms take one thread 20 us (AMD Zen 4, gcc 12.2, 128 x
+    128 x 64, f32), about as long as a second one needs to wake up.
+    """
+    found = program(op)
+    contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
+    sums = []
+    for part in found.parts:
+        factors = [_cells(found.letters[letter], writer) for letter in part.letters]
+        quarter = " // 4" if {*part.letters} in contracted else ""
+        sums.append((" * ".join(factors) or "1") + quarter)
+    return tuple(dict.fromkeys(sums))

@@ -1,0 +1,249 @@
+"""The values of steps as C nodes: conversions, functions, comparisons, and integers.
+
+In: expressions of a step, and how the names and elements in them are written. Out: nodes in the type that a row of
+data types accumulates in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...derive.rewrites.sharing import COSTLY
+from ...derive.whole import is_whole
+from ...language import expr
+from ...language.dtypes import DTYPES
+from ...language.expr import COMPARISONS, LOGIC, Read
+from ...language.kinds import Kind
+from .. import nodes
+from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt, Unary
+
+# Types without arithmetic in C, and the type that their elements are widened to.
+NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
+# Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
+WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
+_UNSIGNED = {"+", "-", "*"}
+
+
+@dataclass(frozen=True)
+class Values:
+    """Prints values in one accumulator type; `integer` prints integers, `read` and `dtype` describe elements."""
+
+    accumulate: str
+    kinds: Mapping[str, Kind]
+    integer: Callable[[expr.Expr], Expr]
+    read: Callable[[Read], Expr]
+    dtype: Callable[[str], str]
+
+    @property
+    def c_type(self) -> str:
+        return DTYPES[self.accumulate].c_type
+
+    def number(self, value: float) -> Expr:
+        if self.accumulate != "s64":
+            return nodes.real(float(value), DTYPES[self.accumulate].suffix)
+        if value in (float("inf"), float("-inf")):
+            return Literal("INT64_MAX" if value > 0 else "INT64_MIN")
+        return nodes.integer(int(value))
+
+    def is_truth(self, tree: expr.Expr) -> bool:
+        if isinstance(tree, expr.Unary):
+            return tree.op == "not"
+        if isinstance(tree, expr.Binary):
+            return tree.op in (*COMPARISONS, *LOGIC)
+        if isinstance(tree, expr.Name):
+            return self.kinds[tree.id].base == "bool"
+        return isinstance(tree, expr.Call) and tree.function == "select" and self.is_truth(tree.arguments[1])
+
+    def is_whole(self, tree: expr.Expr) -> bool:
+        """Whether a tree consists of integers only, so that integers represent it exactly."""
+        return is_whole(tree, self.kinds)
+
+    def cell(self, tree: expr.Expr) -> Expr:
+        """The value of a cell; a boolean as 1 or 0."""
+        if self.is_truth(tree):
+            return Conditional(self.truth(tree), self.number(1), self.number(0))
+        return self.value(tree)
+
+    def value(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, expr.Number):
+            return self.number(tree.value)
+        if isinstance(tree, Read):
+            return self.loaded(self.read(tree), self.dtype(tree.tensor))
+        if isinstance(tree, expr.Name):
+            return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
+        if isinstance(tree, expr.Unary):
+            return (
+                self.arithmetic("-", self.number(0), self.value(tree.operand))
+                if self.accumulate == "s64"
+                else Unary("-", self.value(tree.operand))
+            )
+        if isinstance(tree, expr.Binary) and tree.op != "%":
+            return self.arithmetic(tree.op, self.value(tree.left), self.value(tree.right))
+        if not isinstance(tree, expr.Call) or tree.function in ("prod", "number") or self._floors(tree):
+            return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
+        return self.function(tree)
+
+    def _floors(self, tree: expr.Call) -> bool:
+        return tree.function in ("floor", "ceil") and self.is_whole(tree)
+
+    def function(self, tree: expr.Call) -> Expr:
+        if tree.function == "select":
+            return self.choice(*called_once(*tree.arguments))
+        if tree.function == "pow" and (power := self.power(*tree.arguments)) is not None:
+            return power
+        divides = self.accumulate == "s64" and tree.function in ("floor", "ceil")
+        arguments = [self.value(one) for one in (expr.children(tree.arguments[0]) if divides else tree.arguments)]
+        if tree.function in ("min", "max"):
+            result = arguments[0]
+            for other in arguments[1:]:
+                result = self.combined(tree.function, result, other)
+            return result
+        if (dtype := expr.CONVERSIONS.get(tree.function)) is not None:
+            return self.converted(arguments[0], dtype)
+        return Call(f"opwright_{tree.function}_{self.accumulate}", tuple(arguments))
+
+    def converted(self, value: Expr, dtype: str) -> Expr:
+        """A value as a tensor of a type holds it.
+
+        Integers stay real numbers: gcc 12 with -fno-trapping-math takes `(double)(int)x` for a truncation, with -0.0.
+        """
+        if self.accumulate == "s64" or not DTYPES[dtype].integer:
+            return self.loaded(self.stored(value, dtype), dtype)
+        _, _, least, greatest = DTYPES[dtype].exact or (0, 0, 0, 0)
+        suffix = "_f32" if self.accumulate == "f32" else ""
+        whole = Call(f"opwright_whole{suffix}", (value, self.number(least), self.number(greatest)))
+        return Binary("+", whole, self.number(0))
+
+    def choice(self, condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> Expr:
+        """One of two values; for two quotients by the same divisor, the quotient of the selected dividend."""
+        quotients = isinstance(yes, expr.Binary) and isinstance(no, expr.Binary) and yes.op == no.op == "/"
+        if quotients and yes.right == no.right:  # type: ignore[union-attr]
+            yes, no, divisor = yes.left, no.left, yes.right  # type: ignore[union-attr]
+            return self.arithmetic("/", self.choice(condition, yes, no), self.value(divisor))
+        return Conditional(self.truth(condition), self.value(yes), self.value(no))
+
+    def power(self, base: expr.Expr, exponent: expr.Expr) -> Expr | None:
+        """A power by a small constant: a square is rounded once, others of f32 are products in f64, rounded at the end.
+
+        Their error bound is that of `pow`: products of four numbers in f64 lose less than 0.01 ulp of f32. Three
+        factors of bf16, of 8 bits each, need no more than f32.
+        """
+        value = self.value(base)
+        if exponent == expr.Number(2):
+            return self.arithmetic("*", value, value)
+        if self.accumulate != "f32" or exponent not in (expr.Number(3), expr.Number(4)):
+            return None
+        if exponent == expr.Number(3) and self.fits(base, "bf16"):
+            return Binary("*", Binary("*", value, value), value)
+        wide = Cast("double", value)
+        square = Binary("*", wide, wide)
+        return Cast("float", Binary("*", square, wide if exponent == expr.Number(3) else square))
+
+    def arithmetic(self, op: str, left: Expr, right: Expr) -> Expr:
+        if self.accumulate == "s64" and op in _UNSIGNED:  # wraps around, which is undefined for signed integers in C
+            return Cast("int64_t", Binary(op, Cast("uint64_t", left), Cast("uint64_t", right)))
+        return Binary(op, left, right)
+
+    def combined(self, operator: str, left: Expr, right: Expr) -> Expr:
+        """Two values combined by `+=`, `*=`, `max=` or `min=`."""
+        if operator in ("sum", "product"):
+            return self.arithmetic("+" if operator == "sum" else "*", left, right)
+        suffix = DTYPES[self.accumulate].suffix
+        name = f"opwright_{operator}" if self.accumulate == "s64" else f"opwright_{operator}imum{suffix}"
+        return Call(name, (left, right))
+
+    def truth(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, expr.Unary):
+            return Unary("!", self.truth(tree.operand))
+        if isinstance(tree, expr.Name):
+            return Binary("!=", self.integer(tree), nodes.ZERO)
+        if isinstance(tree, expr.Call):
+            condition, yes, no = map(self.truth, tree.arguments)
+            return Conditional(condition, yes, no)
+        assert isinstance(tree, expr.Binary)
+        if tree.op in LOGIC:
+            return Binary({"and": "&&", "or": "||"}[tree.op], self.truth(tree.left), self.truth(tree.right))
+        if self.is_whole(tree.left) and self.is_whole(tree.right):
+            return Binary(tree.op, self.integer(tree.left), self.integer(tree.right))
+        return Binary(tree.op, self.value(tree.left), self.value(tree.right))
+
+    def copied(self, tree: expr.Expr, dtype: str) -> Expr:
+        """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
+        if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
+            return self.read(tree)
+        if dtype == "bf16" and self.accumulate == "f32" and self.fits(tree, dtype):
+            return Call("opwright_cut_bf16", (self.value(tree),))
+        return self.stored(self.cell(tree), dtype)
+
+    def fits(self, tree: expr.Expr, dtype: str) -> bool:
+        """Whether a value is always a bf16 number, so that no rounding is needed."""
+        if isinstance(tree, Read):
+            return self.dtype(tree.tensor) == dtype
+        if isinstance(tree, expr.Number):
+            return float(tree.value) in (0.0, 1.0, float("inf"), float("-inf"))
+        if isinstance(tree, expr.Unary):
+            return tree.op == "-" and self.fits(tree.operand, dtype)
+        if isinstance(tree, expr.Call) and expr.CONVERSIONS.get(tree.function) == dtype:
+            return True
+        if not isinstance(tree, expr.Call) or tree.function not in ("max", "min", "abs", "select"):
+            return False
+        values = tree.arguments[1:] if tree.function == "select" else tree.arguments
+        return not self.is_truth(tree) and all(self.fits(value, dtype) for value in values)
+
+    def loaded(self, element: Expr, dtype: str) -> Expr:
+        """An element in the accumulator."""
+        if dtype == "boolean":
+            return Cast(self.c_type, Binary("!=", element, nodes.ZERO))
+        if dtype in NARROW:
+            element, dtype = Call(f"opwright_from_{dtype}", (element,)), NARROW[dtype]
+        return element if dtype == self.accumulate else Cast(self.c_type, element)
+
+    def stored(self, value: Expr, dtype: str) -> Expr:
+        """A value in the type of a tensor."""
+        if dtype == self.accumulate:
+            return value
+        if dtype == "boolean":
+            return Cast("uint8_t", Binary("!=", value, self.number(0)))
+        if dtype in ("s32", "s8", "u8", "s4", "u4") or (dtype in ("s64", "u64") and self.accumulate != "s64"):
+            return Call(f"opwright_{dtype}_of_{self.accumulate}", (value,))
+        if dtype in NARROW:
+            single = value if self.accumulate == "f32" else Call("opwright_odd", (Cast("double", value),))
+            return Call(f"opwright_to_{dtype}", (single,))
+        return Cast(DTYPES[dtype].c_type, value)
+
+
+def called_once(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
+    """A choice whose two values call the same costly function: it is called once, with the selected argument."""
+    for call in _costly(yes):
+        other = next((found for found in _costly(no) if found.function == call.function and found != call), None)
+        if other is not None:
+            chosen = expr.Call("select", (condition, call.arguments[0], other.arguments[0]))
+            once = dataclasses.replace(call, arguments=(chosen,))
+            return condition, expr.replaced(yes, call, once), expr.replaced(no, other, once)
+    return condition, yes, no
+
+
+def _costly(tree: expr.Expr) -> list[expr.Call]:
+    return [
+        node
+        for node in expr.walk(tree)
+        if isinstance(node, expr.Call) and node.function in COSTLY and len(node.arguments) == 1
+    ]
+
+
+def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
+    """Combines a term with a cell."""
+    if operator in ("sum", "product") and values.accumulate != "s64":
+        return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
+    if operator in ("max", "min") and values.accumulate == "f32":
+        return Assign(cell, Call(f"opwright_{operator}_so_far_f32", (cell, made)), source=source)
+    return Assign(cell, values.combined(operator, cell, made), source=source)
+
+
+def scanned(values: Values, operator: str, cell: Expr, neighbour: Expr, source: str) -> Stmt:
+    """Combines a cell with the extreme up to its neighbour."""
+    if values.accumulate != "f32":
+        return updated(values, operator, cell, neighbour, source)
+    return Assign(cell, Call(f"opwright_{operator}_scanned_f32", (neighbour, cell)), source=source)
