@@ -13,7 +13,7 @@ enum {
     MIN_W_CHANNELS = 32,
 };
 
-// Sums of neighbouring channels of a pixel, on their way to the output.
+// Sums of neighbouring channels, of one pixel or of all channels of several, on their way to the output.
 typedef struct biased {
     const elem *bias;
     sum_cell *out;
@@ -23,12 +23,15 @@ typedef struct biased {
 static void add_bias(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker) {
     (void)worker;
     const biased *b = context;
-    const elem *bias = b->bias + cell % b->row;
-    for (int64_t i = 0; i < cells; i += LANES) {
-        const int64_t count = min(LANES, cells - i);
-        const vec added = b->row == 1 ? vec_splat(elem_get(b->bias)) : elem_load_part(bias + i, count);
-        store_line(b->out + cell + i, 1, vec_load_part((const float *)sums + i, count) + added, count);
-    }
+    const int64_t row = b->row == 1 ? cells : b->row; // of one channel there is one row
+    int64_t i = 0;
+    for (int64_t channel = b->row == 1 ? 0 : cell % row; i < cells; channel = 0)
+        for (const int64_t end = min(cells, i + row - channel); i < end;) {
+            const int64_t count = min(LANES, end - i);
+            const vec added = b->row == 1 ? vec_splat(elem_get(b->bias)) : elem_load_part(b->bias + channel, count);
+            store_line(b->out + cell + i, 1, vec_load_part((const float *)sums + i, count) + added, count);
+            i += count, channel += count;
+        }
 }
 
 // Merges what it can to one axis of pixels, or images of one pixel to such an axis. Whether that is all there is.
