@@ -170,6 +170,6 @@ def test_equal_parts_are_one_node_however_they_are_passed():
     for wrong in ({"letter": "j"}, {"begun": nodes.ZERO}):
         with pytest.raises(TypeError, match="argument"):
             For("i", nodes.ZERO, Name("n"), (), **wrong)
-    for parts in ((), ("i", nodes.ZERO), ("i", nodes.ZERO, Name("n"), (), None, None, "", 0, 1)):
+    for parts in ((), ("i", nodes.ZERO), ("i", nodes.ZERO, Name("n"), (), None, None, "", 0, False, 1)):
         with pytest.raises(TypeError, match="argument"):
             For(*parts)

@@ -35,7 +35,7 @@ static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a
 
 #define OPWRIGHT_ROOM 512 // cells of the buffer of a row
 
-// Before a loop none of whose iterations reads or writes what another one writes, as compilers cannot tell of arrays.
+// Before a loop none of whose iterations knows what another one writes.
 #if defined(__clang__)
 #define OPWRIGHT_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -366,113 +366,134 @@ static inline void opwright_turned_8(void *to, int64_t to_step, const void *from
     }
 }
 
-// Cells up to so many apart, as of complex numbers, colours and coordinates, are taken out of vectors and put into them:
+// Cells up to so many apart, as of complex numbers, are taken out of vectors and put into them:
 // a scale of 500,000 complex numbers in rows of 512 takes 0.66 of its time in f32, 0.29 in bf16
 // (AMD Zen 5, gcc 12.2).
 #define OPWRIGHT_CLOSE 4
 #if defined(__AVX512BW__)
-static inline __m512i opwright_counted_2(void)
+static inline __m512i opwright_iota_2(void)
 {
     return _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
 
 static inline __m512i opwright_all_2(int64_t x) { return _mm512_set1_epi16((int16_t)x); }
 
-// A vector of cells of 2 bytes, at most `cells` of them; the others are 0.
+// Up to so many cells of 2 bytes, and zeros.
 static inline __m512i opwright_some_2(const void *from, int64_t cells)
 {
     const __mmask32 some = (__mmask32)((1ULL << opwright_min(opwright_max(cells, 0), 32)) - 1);
     return _mm512_maskz_loadu_epi16(some, from);
 }
 
-// 32 cells that lie `step` apart, up to OPWRIGHT_CLOSE, as a vector; nothing behind the last one is read.
-static inline __m512i opwright_near_2(const char *from, int64_t step)
+// Copies whole vectors of cells `step` apart, and nothing behind; the number of cells.
+static inline int64_t opwright_near_2(void *to, const void *cells, int64_t step, int64_t n)
 {
-    const int64_t cells = 31 * step + 1;
-    const __m512i places = _mm512_mullo_epi16(opwright_counted_2(), opwright_all_2(step));
-    const __m512i second = opwright_some_2(from + 64, cells - 32);
-    const __m512i near = _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, second);
-    if (step == 2) {
-        return near;
-    }
-    const __m512i third = opwright_some_2(from + 128, cells - 64);
-    const __m512i fourth = opwright_some_2(from + 192, cells - 96);
+    const __m512i places = _mm512_mullo_epi16(opwright_iota_2(), opwright_all_2(step));
     const __mmask32 behind = _mm512_cmpge_epi16_mask(places, opwright_all_2(64));
-    return _mm512_mask_mov_epi16(near, behind, _mm512_permutex2var_epi16(third, places, fourth));
+    const int64_t span = 31 * step + 1;
+    int64_t i = 0;
+    for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 32 <= n; i += 32) {
+        const char *const from = (const char *)cells + i * step * 2;
+        const __m512i second = opwright_some_2(from + 64, span - 32);
+        __m512i made = _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, second);
+        if (step > 2) {
+            const __m512i third = opwright_some_2(from + 128, span - 64);
+            const __m512i fourth = opwright_some_2(from + 192, span - 96);
+            made = _mm512_mask_mov_epi16(made, behind, _mm512_permutex2var_epi16(third, places, fourth));
+        }
+        _mm512_storeu_si512((char *)to + i * 2, made);
+    }
+    return i;
 }
 
-// Whole vectors of a row put into cells that lie `step` apart; the number of those. Cells between them are not touched.
-static inline int64_t opwright_spread_2(char *to, const char *row, int64_t step, int64_t n)
+// The reverse; cells between those `step` apart are not touched.
+static inline int64_t opwright_spread_2(void *to, const void *row, int64_t step, int64_t n)
 {
+    if (step > OPWRIGHT_CLOSE || step < 2) {
+        return 0;
+    }
     __m512i from[OPWRIGHT_CLOSE];
     __mmask32 some[OPWRIGHT_CLOSE];
-    for (int64_t k = 0; k < step; ++k) {
-        const __m512i place = _mm512_add_epi16(opwright_counted_2(), opwright_all_2(32 * k));
-        from[k] = _mm512_mulhi_epu16(place, opwright_all_2(65536 / step + 1)); // the quotient
+    for (int64_t k = 0; k < step; ++k) { // by the quotient of a place and the step
+        const __m512i place = _mm512_add_epi16(opwright_iota_2(), opwright_all_2(32 * k));
+        from[k] = _mm512_mulhi_epu16(place, opwright_all_2(65536 / step + 1));
         some[k] = _mm512_cmpeq_epi16_mask(place, _mm512_mullo_epi16(from[k], opwright_all_2(step)));
     }
     int64_t i = 0;
     for (; i + 32 <= n; i += 32) {
-        const __m512i cells = _mm512_loadu_si512(row + i * 2);
+        const __m512i cells = _mm512_loadu_si512((const char *)row + i * 2);
         for (int64_t k = 0; k < step; ++k) {
             const __m512i spread = _mm512_permutexvar_epi16(from[k], cells);
-            _mm512_mask_storeu_epi16(to + (i * step + k * 32) * 2, some[k], spread);
+            _mm512_mask_storeu_epi16((char *)to + (i * step + k * 32) * 2, some[k], spread);
         }
     }
     return i;
 }
 
-static inline __m512i opwright_counted_4(void)
+static inline __m512i opwright_iota_4(void)
 {
     return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
 
 static inline __m512i opwright_all_4(int64_t x) { return _mm512_set1_epi32((int32_t)x); }
 
-// A vector of cells of 4 bytes, at most `cells` of them; the others are 0.
+// Up to so many cells of 4 bytes, and zeros.
 static inline __m512i opwright_some_4(const void *from, int64_t cells)
 {
     const __mmask16 some = (__mmask16)((1ULL << opwright_min(opwright_max(cells, 0), 16)) - 1);
     return _mm512_maskz_loadu_epi32(some, from);
 }
 
-// 16 cells that lie `step` apart, up to OPWRIGHT_CLOSE, as a vector; nothing behind the last one is read.
-static inline __m512i opwright_near_4(const char *from, int64_t step)
+// Copies whole vectors of cells `step` apart, and nothing behind; the number of cells.
+static inline int64_t opwright_near_4(void *to, const void *cells, int64_t step, int64_t n)
 {
-    const int64_t cells = 15 * step + 1;
-    const __m512i places = _mm512_mullo_epi32(opwright_counted_4(), opwright_all_4(step));
-    const __m512i second = opwright_some_4(from + 64, cells - 16);
-    const __m512i near = _mm512_permutex2var_epi32(_mm512_loadu_si512(from), places, second);
-    if (step == 2) {
-        return near;
-    }
-    const __m512i third = opwright_some_4(from + 128, cells - 32);
-    const __m512i fourth = opwright_some_4(from + 192, cells - 48);
+    const __m512i places = _mm512_mullo_epi32(opwright_iota_4(), opwright_all_4(step));
     const __mmask16 behind = _mm512_cmpge_epi32_mask(places, opwright_all_4(32));
-    return _mm512_mask_mov_epi32(near, behind, _mm512_permutex2var_epi32(third, places, fourth));
+    const int64_t span = 15 * step + 1;
+    int64_t i = 0;
+    for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 16 <= n; i += 16) {
+        const char *const from = (const char *)cells + i * step * 4;
+        const __m512i second = opwright_some_4(from + 64, span - 16);
+        __m512i made = _mm512_permutex2var_epi32(_mm512_loadu_si512(from), places, second);
+        if (step > 2) {
+            const __m512i third = opwright_some_4(from + 128, span - 32);
+            const __m512i fourth = opwright_some_4(from + 192, span - 48);
+            made = _mm512_mask_mov_epi32(made, behind, _mm512_permutex2var_epi32(third, places, fourth));
+        }
+        _mm512_storeu_si512((char *)to + i * 4, made);
+    }
+    return i;
 }
 
-// Whole vectors of a row put into cells that lie `step` apart; the number of those. Cells between them are not touched.
-static inline int64_t opwright_spread_4(char *to, const char *row, int64_t step, int64_t n)
+// The reverse; cells between those `step` apart are not touched.
+static inline int64_t opwright_spread_4(void *to, const void *row, int64_t step, int64_t n)
 {
+    if (step > OPWRIGHT_CLOSE || step < 2) {
+        return 0;
+    }
     __m512i from[OPWRIGHT_CLOSE];
     __mmask16 some[OPWRIGHT_CLOSE];
-    for (int64_t k = 0; k < step; ++k) {
-        const __m512i place = _mm512_add_epi32(opwright_counted_4(), opwright_all_4(16 * k));
-        from[k] = _mm512_srli_epi32(_mm512_mullo_epi32(place, opwright_all_4(65536 / step + 1)), 16); // the quotient
+    for (int64_t k = 0; k < step; ++k) { // by the quotient of a place and the step
+        const __m512i place = _mm512_add_epi32(opwright_iota_4(), opwright_all_4(16 * k));
+        from[k] = _mm512_srli_epi32(_mm512_mullo_epi32(place, opwright_all_4(65536 / step + 1)), 16);
         some[k] = _mm512_cmpeq_epi32_mask(place, _mm512_mullo_epi32(from[k], opwright_all_4(step)));
     }
     int64_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        const __m512i cells = _mm512_loadu_si512(row + i * 4);
+        const __m512i cells = _mm512_loadu_si512((const char *)row + i * 4);
         for (int64_t k = 0; k < step; ++k) {
             const __m512i spread = _mm512_permutexvar_epi32(from[k], cells);
-            _mm512_mask_storeu_epi32(to + (i * step + k * 16) * 4, some[k], spread);
+            _mm512_mask_storeu_epi32((char *)to + (i * step + k * 16) * 4, some[k], spread);
         }
     }
     return i;
 }
 
+#else
+#define opwright_near_2(to, cells, step, n) 0
+#define opwright_near_4(to, cells, step, n) 0
+#define opwright_spread_2(to, row, step, n) 0
+#define opwright_spread_4(to, row, step, n) 0
 #endif
 
 // f32: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
@@ -492,23 +513,13 @@ OPWRIGHT_OUTLINED const float *opwright_gathered_f32(const float *restrict from,
         }
         return room;
     }
-#if !defined(__AVX512BW__)
+    int64_t whole = opwright_near_4(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-#endif
-    int64_t whole = 0; // cells that are copied by vectors
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        whole = n / 16 * 16;
-        for (int64_t i = 0; i < whole; i += 16) {
-            _mm512_storeu_si512(room + i, opwright_near_4((const char *)(from + i * step), step));
-        }
-    }
-#endif
 #if defined(__AVX2__)
     const int64_t fours = whole + (n - whole) / 4 * 4;
     for (int64_t i = whole; i < fours; i += 4) { // 512 cells 3 apart take 0.5 of the time of a gather (AMD Zen 4, gcc 12.2)
@@ -563,12 +574,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_f32(const float *restrict row, float *
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        i = opwright_spread_4((char *)to, (const char *)row, step, n);
-    }
-#endif
+    int64_t i = opwright_spread_4(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -710,23 +716,13 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf1
         }
         return room;
     }
-#if !defined(__AVX512BW__)
+    int64_t whole = opwright_near_2(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-#endif
-    int64_t whole = 0; // cells that are copied by vectors
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        whole = n / 32 * 32;
-        for (int64_t i = 0; i < whole; i += 32) {
-            _mm512_storeu_si512(room + i, opwright_near_2((const char *)(from + i * step), step));
-        }
-    }
-#endif
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -774,12 +770,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_bf16(const opwright_bf16 *restrict row
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        i = opwright_spread_2((char *)to, (const char *)row, step, n);
-    }
-#endif
+    int64_t i = opwright_spread_2(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -894,23 +885,13 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *
         }
         return room;
     }
-#if !defined(__AVX512BW__)
+    int64_t whole = opwright_near_2(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-#endif
-    int64_t whole = 0; // cells that are copied by vectors
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        whole = n / 32 * 32;
-        for (int64_t i = 0; i < whole; i += 32) {
-            _mm512_storeu_si512(room + i, opwright_near_2((const char *)(from + i * step), step));
-        }
-    }
-#endif
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -958,12 +939,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_f16(const opwright_f16 *restrict row, 
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        i = opwright_spread_2((char *)to, (const char *)row, step, n);
-    }
-#endif
+    int64_t i = opwright_spread_2(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -1078,23 +1054,13 @@ OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict f
         }
         return room;
     }
-#if !defined(__AVX512BW__)
+    int64_t whole = opwright_near_4(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-#endif
-    int64_t whole = 0; // cells that are copied by vectors
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        whole = n / 16 * 16;
-        for (int64_t i = 0; i < whole; i += 16) {
-            _mm512_storeu_si512(room + i, opwright_near_4((const char *)(from + i * step), step));
-        }
-    }
-#endif
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1142,12 +1108,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_s32(const int32_t *restrict row, int32
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
-#if defined(__AVX512BW__)
-    if (1 < step && step <= OPWRIGHT_CLOSE) {
-        i = opwright_spread_4((char *)to, (const char *)row, step, n);
-    }
-#endif
+    int64_t i = opwright_spread_4(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -1262,13 +1223,13 @@ OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict fro
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1431,13 +1392,13 @@ OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1600,13 +1561,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict fr
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1769,13 +1730,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restri
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -1938,13 +1899,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restri
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -2107,13 +2068,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restri
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -2276,13 +2237,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict fr
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -2445,13 +2406,13 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict fr
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -2614,13 +2575,13 @@ OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict f
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }
@@ -2783,13 +2744,13 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict
         }
         return room;
     }
+    int64_t whole = 0;
     if (step == 2) { // every second cell, which compilers extract from vectors
-        for (int64_t i = 0; i < n; ++i) {
+        for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
         }
         return room;
     }
-    int64_t whole = 0; // cells that are copied by vectors
     for (int64_t i = whole; i < n; ++i) {
         room[i] = from[i * step];
     }

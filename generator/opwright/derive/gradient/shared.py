@@ -114,11 +114,11 @@ def _calls(tree: Expr) -> Iterator[Call]:
 def _repeated(statements: Sequence[Statement], found: Program) -> Call | None:
     """The largest function that occurs in several places, of elements at plain letters."""
     counts = Counter(call for s in statements for value in s.cases.values() for call in _calls(value))
-    many = [call for call, count in counts.items() if count > 1 and _alone(call, found)]
+    many = [call for call, count in counts.items() if count > 1 and _at_letters(call, found)]
     return max(many, key=expr.depth, default=None)
 
 
-def _alone(call: Call, found: Program) -> bool:
+def _at_letters(call: Call, found: Program) -> bool:
     letters = set(_letters(call, found))
     elements = expr.reads(call)
     return bool(elements) and all(index in letters or index == Number(0) for read in elements for index in read.indices)

@@ -97,12 +97,12 @@ def _separable(found: Program, name: str, later: Part) -> bool:
     scattered = [part for part in writers if plain(found, part.target) is None]
     if plain(found, later.target) is None or any(part.operator not in ("set", "sum") for part in scattered):
         return False
-    alone = _alone(later.target)
+    alone = _lone_axes(later.target)
     uses = [r for part in found.parts[: later.number + 1] for r in (part.target, *part.reads) if r.tensor == name]
     return all(use.indices[number] == Number(0) for use in uses for number in alone)
 
 
-def _alone(target: Read) -> list[int]:
+def _lone_axes(target: Read) -> list[int]:
     """The axes of one cell, which intermediates do not have."""
     return [number for number, index in enumerate(target.indices) if not isinstance(index, Name)]
 
@@ -116,7 +116,7 @@ class _Version:
         self.before = self.renamed(self.target, fresh(f"{name}_before", _taken(op)))
 
     def renamed(self, read: Read, name: str) -> Read:
-        alone = _alone(self.target)
+        alone = _lone_axes(self.target)
         return Read(name, tuple(index for number, index in enumerate(read.indices) if number not in alone))
 
     def made(self) -> Op | None:
