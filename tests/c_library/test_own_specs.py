@@ -31,6 +31,7 @@ SOME = (
     "gauss_kernel",
     "blocked",
     "centred_filters",
+    "window_partition",
 )
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12
@@ -84,6 +85,27 @@ def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None
         found = np.empty(shapes[0], np.float32)
         built.run("causal_attention", built.call("causal_attention", inputs, {}, [found]))
         assert found.tobytes() == module.causal_attention(*inputs).tobytes()
+
+
+def test_operations_that_are_named_like_an_engine_have_their_kernels(tmp_path: Path) -> None:
+    """Kernels of `WindowPartition` were taken for an engine of windows, and left out."""
+    spec, source = tmp_path / "specs", tmp_path / "source"
+    spec.mkdir()
+    product = (FORMULAS / "linear_gelu.yaml").read_text()
+    for name in ("Contraction", "WindowData", "WindowF32"):
+        text = "\n".join([f"op: {name}", *product.split("\n")[1:]])
+        (spec / f"{name.lower()}.yaml").write_text(text)
+    (spec / "window_partition.yaml").write_text((FORMULAS / "window_partition.yaml").read_text())
+    arguments = ["--spec", str(spec), "--output", str(tmp_path / "package")]
+    assert cli.main(["generate", *arguments]) == 0
+    assert cli.main(["export", str(source), "--c", *arguments]) == 0
+    kernels = {path.name for path in (tmp_path / "package/c").glob("*.c")}
+    assert {path.name for path in (source / "c").glob("*.c")} == kernels
+    assert {"contraction_f32.c", "window_f32_f32.c", "window_partition_f32.c"} <= kernels
+    build, tables = ((source / name).read_text() for name in ("CMakeLists.txt", "interface/tables.c"))
+    assert all(f"c/{name}" in build for name in kernels)
+    assert "c/engine/contraction.c" in build
+    assert "contract_f32_avx2" in tables
 
 
 def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

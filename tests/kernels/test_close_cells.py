@@ -64,7 +64,7 @@ def drawn(random: Rng, number: int) -> str:
         }
         return ", ".join(f"{{name: {name}, dims: {{{', '.join(axes)}}}}}" for name, axes in dims.items())
 
-    pairs = [WIDTHS[at] for at in random.permutation(len(WIDTHS))[:2]]
+    pairs = [*dict(WIDTHS[at] for at in random.permutation(len(WIDTHS))).items()][:2]  # rows differ in their inputs
     dtypes = []
     for given, made in pairs:
         kinds = {**dict.fromkeys(inputs, given), **dict.fromkeys(outputs, made)}

@@ -44,7 +44,6 @@ SOURCES = (
     "tables.c",
 )
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances")
-UNUSED = "opwright_window_"  # engines of windows: here, loops compute these
 
 
 @dataclass
@@ -146,20 +145,27 @@ def prefix(name: str) -> str:
 
 def _engines(label: str, units: Iterable[Any]) -> list[str]:
     """The instruction sets that have an engine of contractions for a dtype, in order."""
-    names = {unit.name for unit in units}
+    names = {unit.name for unit in units if _engine_file(unit)}
     return [isa.name if f"opwright_contraction_{label}_{isa.name}" in names else "" for isa in ISAS]
 
 
 def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
     """The units of the package for some operations, with their dependencies and the thread team."""
     team = importlib.import_module(f"{kernels.__name__}._team").UNIT
-    found: dict[str, Any] = {team.name: team}
+    found: dict[tuple[str, str], Any] = {(team.name, _engine_file(team)): team}
     for function in functions:
         operation = importlib.import_module(f"{kernels.__name__}._{function}").OPERATION
         for unit in operation.units(lambda isa: True):
-            if not unit.name.startswith(UNUSED):
-                found |= {one.name: one for one in (unit, *unit.needs) if one.name not in found}
+            if _engine_file(unit) != "window.c":  # loops compute windows here
+                for one in (unit, *unit.needs):
+                    found.setdefault((one.name, _engine_file(one)), one)
     return list(found.values())
+
+
+def _engine_file(unit: Any) -> str:
+    """The name of an engine's main file, or '' of an operation's unit, which may be named like that of an engine."""
+    source = unit.sources[0]
+    return source.name if source.parent.name == "engine" else ""
 
 
 def _isa(flags: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def _steps_apart(found: Program, array: Array) -> Program:
     if len(writers) < 2 or array.name in found.integers or array.name in used or not alike or not walked(found, target):
         return found
     sums = {
-        id(part): part.of(Read(f"{array.name}_{number}_", target.indices), "sum", part.formulas[0].value)
+        id(part): part.of(Read(f"share_{array.name}_{number}_", target.indices), "sum", part.formulas[0].value)
         for number, part in enumerate(writers)
         if part.operator == "sum" and {*part.letters} > {*expr.names(target)} & found.letters.keys()
     }
