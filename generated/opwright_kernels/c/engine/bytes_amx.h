@@ -24,7 +24,7 @@ INLINE void amx_bytes(const int32_t *scalars, int64_t pitch, const ivec *panel, 
                       bool begins, int64_t rows, bool below, bool left_signed, bool right_signed) {
     int32_t right[AMX_UNITS * 2 * LANES] __attribute__((aligned(64)));
     int32_t *const beneath = sums + AMX_ROWS * row;
-    amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS));
+    amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS), AMX_UNITS);
     if (begins) {
         AMX_CLEAR(0);
         AMX_CLEAR(1);

@@ -84,7 +84,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                   problem->w_g % UNIT_CHANNELS == 0;
     // If the last vectors, which end with the row, are few.
     const int64_t brief_columns = ceil_div(w->out, LANES) * LANES;
-    p->brief = taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MAX_STEP_ROWS && s->out_x[2] == 1 &&
+    p->brief = !OPWRIGHT_AMX && taps > 1 && taps * p->channels <= BRIEF_STEPS && s->lanes >= MAX_STEP_ROWS && s->out_x[2] == 1 &&
                h->out_step == 1 && w->out_step == 1 && w->out >= LANES && 4 * w->out >= 3 * brief_columns;
     p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     // Rows of a tile whose distance is near a multiple of 4 KiB would map to few sets of the first-level cache.
@@ -545,6 +545,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         const int64_t at = v + nb <= whole ? v * LANES : count - nb * LANES;
         o.vectors = b->base + at;
         o.out = out_at(&o, result, at);
+        o.shaped = v > 0;
         TILE_TABLE[nb][mr](&o);
         v += nb;
     }
@@ -570,7 +571,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
         float again[MAX_1 * LANES];
         operands one = o;
         list_runs(b, rows, row_q, columns, first, last, &one.run_count);
-        one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES, one.elements = false;
+        one.vectors = b->base + q - q0, one.out = again, one.out_row = LANES, one.elements = one.shaped = false;
         TILE_TABLE[1][mr](&one);
         for (int64_t m = 0; m < mr; m++)
             o.elements ? sum_put((sum_cell *)result + m * o.out_row + q - q0, again[m * LANES])

@@ -42,7 +42,7 @@ INLINE void amx_outer(const float *row, int64_t row_step, int rows, const float 
 
 INLINE void amx_sums(const operands *t, int rows, int vectors) {
     float sums[AMX_ROWS * 4 * LANES] __attribute__((aligned(64)));
-    amx_configure(rows, rows);
+    amx_configure(rows, rows, AMX_UNITS);
     AMX_CLEAR(0);
     AMX_CLEAR(1);
     AMX_CLEAR(2);

@@ -31,21 +31,31 @@ typedef struct amx_shapes {
     __asm__ volatile(instruction " %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
 #define AMX_DOT(sum, scalars, vectors) AMX_PRODUCT("tdpbf16ps", sum, scalars, vectors)
 
-// `rows` rows of the sums 0 and 1 and of the scalars 4, `below` of the sums 2 and 3 and of the scalars 5. To read the
-// shapes takes 5 ns, to write them 45, and neighbouring tiles mostly agree.
-INLINE void amx_configure(int64_t rows, int64_t below) {
+// How many units of `length` are multiplied at a time: all at once, or the largest part of which nothing is left.
+INLINE int64_t amx_units(int64_t length) {
+    if (length <= AMX_UNITS)
+        return length;
+    for (uint32_t units = AMX_UNITS; units > AMX_UNITS / 2; units--)
+        if ((uint32_t)length % units == 0)
+            return units;
+    return AMX_UNITS;
+}
+
+// `rows` rows of the sums 0 and 1 and of the scalars 4, `below` of the sums 2 and 3 and of the scalars 5, products of
+// `units` units. To read the shapes takes 5 ns, to write them 45, and neighbouring tiles mostly agree.
+INLINE void amx_configure(int64_t rows, int64_t below, int64_t units) {
     amx_shapes shapes = {.palette = 1}, before;
     for (int t = 0; t < 8; t++) {
-        const int64_t here = t >= 6 ? AMX_UNITS : t < 2 || t == 4 ? rows : below;
+        const int64_t here = t >= 6 ? units : t < 2 || t == 4 ? rows : below;
         shapes.rows[t] = (uint8_t)here;
-        shapes.row_bytes[t] = here > 0 ? 64 : 0;
+        shapes.row_bytes[t] = (uint16_t)(here == 0 ? 0 : t == 4 || t == 5 ? 4 * units : 64);
     }
     __asm__ volatile("sttilecfg %0" : "=m"(before));
     if (memcmp(&shapes, &before, sizeof shapes) != 0)
         __asm__ volatile("ldtilecfg %0" ::"m"(shapes));
 }
 
-// Vectors of `units` units, fewer than 16, `wide` of each side by side, and zeros behind them.
+// Vectors of `units` units, fewer than a register has, `wide` of each side by side, and zeros behind them.
 INLINE void amx_fill(const float *from, int64_t step, int64_t units, int wide, float *to) {
     for (int64_t u = 0; u < AMX_UNITS; u++)
         for (int v = 0; v < wide; v++, to += LANES)

@@ -236,8 +236,9 @@ static void tiles_of(operands *o, const stretch *s, int64_t q0, int64_t q1) {
     const int64_t limit = s->step % 4096 == 0 ? min(room, 9) : room;
     const int64_t count = q1 - q0, tiles = count <= limit ? count > 0 : ceil_div(count, limit);
     const int64_t shorter = over(count, max(tiles, 1)), longer = count - tiles * shorter;
-    for (int64_t t = 0, q = q0; t < tiles; t++) {
+    for (int64_t t = 0, q = q0, shaped = 0; t < tiles; t++) {
         const int64_t rows = shorter + (t < longer);
+        o->shaped = rows == shaped, shaped = rows;
         o->scalars = unit_at(s->base, q * s->step);
         o->out = out_at(o, s->out, q * o->out_row);
         o->bias = bias + q * o->bias_row;

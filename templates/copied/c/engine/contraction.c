@@ -310,7 +310,6 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
         const int64_t scalar_row = p->in_place ? q->left_row * (int64_t)sizeof(elem) : p->pitch * 4;
         const int64_t part = p->kept_bytes > 0 ? PART_UNITS : units;
         float *const kept = sums + p->sums_bytes / 4;
-        int64_t shaped = 0; // rows of the tile before
         for (int64_t v = 0, width; v < count; v += width) {
             width = panel_width(p, v, count);
             const bool fits = beside && lanes >= (v + width) * LANES;
@@ -330,6 +329,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             for (int64_t u = 0; u < units; u += part) {
                 here = (run){u, u * o.step, min(part, units - u)};
                 o.begun = u > 0, o.more = u + part < units;
+                int64_t shaped = 0; // rows of the tile before
                 for (int64_t t = tile; t < last; t++) {
                     const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
                     float *sum = sums + m * p->share * LANES + v * LANES;

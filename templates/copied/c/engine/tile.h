@@ -74,7 +74,7 @@ typedef struct operands {
     int64_t picked;      // and the units per vector of scalars
     float *kept;         // of tiles of AMX: where sums of a part of the terms remain; NULL if the runs are all terms
     bool begun, more;    // whether it holds sums of earlier parts, and whether other parts follow
-    bool shaped;         // the registers already have the shapes of a tile with as many rows
+    bool shaped;         // the registers already have the shapes of a tile with as many rows and units
 } operands;
 
 INLINE const unit *unit_at(const unit *p, int64_t bytes) { return (const unit *)(const void *)((const char *)p + bytes); }

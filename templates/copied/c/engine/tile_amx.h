@@ -1,8 +1,8 @@
 // The tiles of tile.h by matrix registers.
 //
-// A block has up to 32 rows and two vectors: four registers of sums, two of scalars, two of vectors. 16 units of a run are
-// multiplied at a time, and what is left of it beside zeros: the runs alone determine the terms of a sum and their order,
-// as in tile.h.
+// A block has up to 32 rows and two vectors: four registers of sums, two of scalars, two of vectors. Up to 16 units of a run
+// are multiplied at a time, as many as divide the first one, and what is left of it beside zeros: the runs alone determine
+// the terms of a sum and their order, as in tile.h.
 
 #ifndef OPWRIGHT_TILE_AMX_H
 #define OPWRIGHT_TILE_AMX_H
@@ -12,7 +12,7 @@
 
 enum { AMX_BLOCK = 2 }; // registers of rows, and of vectors, of a block
 
-// 16 units of each row against two vectors of each, or one.
+// The units of a product of each row against two vectors of each, or one.
 INLINE void amx_multiply(const uint32_t *scalars, int64_t row, const uint32_t *vectors, int64_t step, bool below, bool beside) {
     AMX_LOAD(6, vectors, step * 4);
     AMX_LOAD(4, scalars, row);
@@ -29,7 +29,7 @@ INLINE void amx_multiply(const uint32_t *scalars, int64_t row, const uint32_t *v
     }
 }
 
-// The last units of a run, fewer than 16, with zeros behind them.
+// The last units of a run, fewer than that, with zeros behind them.
 INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32_t *vectors, int64_t step, int64_t units, int rows,
                               bool below, bool beside) {
     uint32_t left[AMX_BLOCK * AMX_ROWS * AMX_UNITS] __attribute__((aligned(64)));
@@ -43,7 +43,7 @@ INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32
 }
 
 // Sums of all runs, added to `sums` if these have begun; from a row of `sums` to the next two vectors.
-INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, float *sums) {
+INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, int64_t units, float *sums) {
     const int64_t row = o->scalar_row, step = o->step, pitch = AMX_BLOCK * LANES;
     if (o->begun) {
         AMX_LOAD(0, sums, pitch * 4);
@@ -65,7 +65,7 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
     for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
         const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors + vector * LANES;
         int64_t left = r->length;
-        for (; left >= AMX_UNITS; left -= AMX_UNITS, s += AMX_UNITS, v += AMX_UNITS * step)
+        for (; left >= units; left -= units, s += units, v += units * step)
             amx_multiply(s, row, v, step, below, beside);
         if (left > 0)
             amx_multiply_rest(s, row, v, step, left, rows, below, beside);
@@ -80,31 +80,47 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
     }
 }
 
-INLINE void amx_put(const operands *o, int64_t row, int64_t vector, vec sum) {
-    const int64_t at = row * o->out_row + vector * LANES;
-    sum += vec_load(o->bias + row * o->bias_row + vector * o->bias_vector);
+// `rows` rows of `wide` vectors of sums, to the output.
+INLINE void amx_put(const operands *o, int64_t vector, int rows, int wide, bool elements, bool streamed, const float *sums) {
+    const int64_t out_row = o->out_row, bias_row = o->bias_row, bias_vector = o->bias_vector;
+    const float *bias = o->bias + vector * bias_vector;
+    float *floats = (float *)o->out + vector * LANES;
+    sum_cell *cells = (sum_cell *)o->out + vector * LANES;
+    for (int m = 0; m < rows; m++, sums += AMX_BLOCK * LANES, bias += bias_row, floats += out_row, cells += out_row)
+        for (int b = 0; b < wide; b++) {
+            const vec sum = vec_load(sums + b * LANES) + vec_load(bias + b * bias_vector);
+            if (streamed)
+                sum_stream(cells + b * LANES, sum);
+            else if (elements)
+                sum_store(cells + b * LANES, sum);
+            else
+                vec_store(floats + b * LANES, sum);
+        }
+}
+
+INLINE void amx_put_all(const operands *o, int64_t vector, int rows, int wide, const float *sums) {
     if (o->streamed)
-        sum_stream((sum_cell *)o->out + at, sum);
+        amx_put(o, vector, rows, wide, true, true, sums);
     else if (o->elements)
-        sum_store((sum_cell *)o->out + at, sum);
+        amx_put(o, vector, rows, wide, true, false, sums);
     else
-        vec_store((float *)o->out + at, sum);
+        amx_put(o, vector, rows, wide, false, false, sums);
 }
 
 static void amx_tile(const operands *o, int rows, int vectors) {
     float local[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
+    const int64_t units = amx_units(o->run_count > 0 ? o->runs->length : AMX_UNITS);
     if (!o->shaped)
-        amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS));
+        amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS), units);
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
         const int wide = (int)min(AMX_BLOCK, vectors - v);
         float *const sums = o->kept ? o->kept + v * rows * LANES : local;
         if (rows > AMX_ROWS)
-            wide == 2 ? amx_sums(o, v, rows, true, true, sums) : amx_sums(o, v, rows, true, false, sums);
+            wide == 2 ? amx_sums(o, v, rows, true, true, units, sums) : amx_sums(o, v, rows, true, false, units, sums);
         else
-            wide == 2 ? amx_sums(o, v, rows, false, true, sums) : amx_sums(o, v, rows, false, false, sums);
-        for (int m = 0; m < rows && !o->more; m++)
-            for (int b = 0; b < wide; b++)
-                amx_put(o, m, v + b, vec_load(sums + (m * AMX_BLOCK + b) * LANES));
+            wide == 2 ? amx_sums(o, v, rows, false, true, units, sums) : amx_sums(o, v, rows, false, false, units, sums);
+        if (!o->more)
+            wide == 2 ? amx_put_all(o, v, rows, 2, sums) : amx_put_all(o, v, rows, 1, sums);
     }
 }
 
