@@ -273,6 +273,26 @@ def test_any_number_of_vectors_of_channels_gives_what_the_rulings_give(channels:
 
 @every_dtype
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_sums_of_any_length_give_what_the_rulings_give(layout: str, dtype: str) -> None:
+    """Matrix registers multiply as many terms at a time as divide a sum; rows and vectors of a tile may be few, too."""
+    random = rng("lengths", layout, dtype)
+    for number in range(40):
+        big, taps = int(random.integers(1, 9) if number % 2 else random.integers(9, 140)), int(random.integers(1, 8))
+        small, rows, columns = (int(random.integers(1, end)) for end in (50, 4, 70))
+        attributes = PLAIN_2D | {
+            "data_format": layout,
+            "weights_format": "OIX",
+            "strides": [1, int(random.integers(1, 3))],
+        }
+        attributes |= {"pads_begin": [0, taps // 2], "pads_end": [1, taps // 2]}
+        space = (rows, columns)
+        src = random.integers(-2, 3, (1, big, *space) if layout == "NCX" else (1, *space, big)).astype(DTYPES[dtype])
+        weights = random.integers(-2, 3, (small, big, 2, taps)).astype(DTYPES[dtype])
+        check(Call("Convolution", (src, weights), attributes))
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_a_few_channels_beyond_whole_vectors_give_what_the_rulings_give(layout: str, dtype: str) -> None:
     """Their sums are over lanes of reduced channels, which end with a part of a vector."""
     random = rng("rest", layout, dtype)
