@@ -62,6 +62,12 @@ def test_the_oracle_shares_only_the_language_with_what_it_judges():
     assert not any("oracle" in others(judged) for judged in ("language", "derive", "emit", "check"))
 
 
+def test_the_algebra_of_derive_knows_nothing_of_its_rules_and_rewrites():
+    rooms = {module[:2] for path in (GENERATOR / "derive/algebra").glob("*.py") for _, module in imported(path)}
+    assert ("derive", "algebra") in rooms
+    assert rooms.isdisjoint({("derive", "rules"), ("derive", "rewrites")})
+
+
 def circles(imports: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[tuple[str, ...]]:
     """The modules that import themselves by way of others."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ._contractions import FINISHED, STORED, Contraction, Product
 from ._schedules import Phases, Schedule, in_blocks
-from ._step_sizes import LINE, Sizes
+from ._step_sizes import Sizes, lines
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,18 @@ def blocked(
     if not count:
         return None
     most = -(-tasks // count)
-    ends = [_lines(most * each.get(name, 0)) for name in own.arrays]
+    ends = [lines(most * each.get(name, 0)) for name in own.arrays]
     scratch = max(_call(products[n], "block_scratch", most) for n in numbers)
     return Blocked(
         count=count,
         tasks=tasks,
-        packed=sum(map(_lines, packed)),
-        bytes=sum(ends) + _lines(scratch),
+        packed=sum(map(lines, packed)),
+        bytes=sum(ends) + lines(scratch),
         scratch=sum(ends),
         copied=max(_call(products[n], "copied") for n in numbers),
         at={name: sum(ends[:n]) for n, name in enumerate(own.arrays)},
         each=tuple(each.get(name, 0) for name in own.arrays),
-        products={number: sum(map(_lines, packed[:n])) for n, number in enumerate(numbers)},
+        products={number: sum(map(lines, packed[:n])) for n, number in enumerate(numbers)},
         schedule=row,
     )
 
@@ -129,7 +129,3 @@ def _rows(product: Product, tasks: int, cells: Sequence[int]) -> int:
 
 def _call(product: Product, what: str, *rest: int) -> int:
     return int(product.engine.of_blocks(what)(product.problem, *rest))
-
-
-def _lines(size: int) -> int:
-    return -(-size // LINE) * LINE

@@ -21,6 +21,11 @@ LINE = 64  # bytes; what tasks of different threads write begins at lines of its
 Along = dict[tuple[str, str], tuple[int, ...]]
 
 
+def lines(size: int) -> int:
+    """Bytes, up to whole cache lines."""
+    return -(-size // LINE) * LINE
+
+
 @dataclass(frozen=True)
 class Field:
     """A member of the struct of sizes: `kind` says what it holds, `of` and `axis` of what."""
@@ -185,7 +190,7 @@ class Sizes:
             begins[name] = private, end[private]
             number = cells[lanes[phase]] if private and len(cells) > 1 else cells[0]
             number = 0 if name in unstored else number
-            end[private] += -(-number * self.itemsize(name) // LINE) * LINE
+            end[private] += lines(number * self.itemsize(name))
         for name, (private, begin) in begins.items():
             values[f"{name}_at"] = begin + (end[False] if private else 0)
         return Memory(end[False], end[True])

@@ -17,6 +17,8 @@ opw_int opw_add(opw_int a, opw_int b)
     return __builtin_add_overflow(a, b, &result) ? saturated(a < 0) : result;
 }
 
+opw_int opw_lines(opw_int bytes) { return opw_mul(opw_add(bytes, OPW_LINE - 1) / OPW_LINE, OPW_LINE); }
+
 opw_int opw_sub(opw_int a, opw_int b)
 {
     opw_int result;

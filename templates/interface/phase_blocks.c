@@ -5,15 +5,12 @@
 #include <string.h>
 
 enum {
-    LINE = 64,
     BLOCK_BYTES = 512 << 10,
     WHOLE_BYTES = 1 << 20,
     FEWEST_BLOCKS = 8,
     FEWEST_ROWS = 16,
     AGAIN = 8,
 };
-
-static int64_t lines(int64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -117,17 +114,17 @@ void opw_plan_blocks(const opw_context *x, const int64_t *lanes, opw_plan *plan)
     made->blocks.tasks = tasks;
     for (int64_t n = 0; n < own->count; ++n) {
         made->at[n] = made->blocks.scratch;
-        made->blocks.scratch += lines(most * made->each[n]);
+        made->blocks.scratch += (int64_t)opw_lines(most * made->each[n]);
     }
     for (int64_t n = 0; n < plan->product_count; ++n) {
         opw_prepared *const product = &plan->products[n];
         if (inside(own, op->products[n].phase)) {
             product->by_blocks = true;
             product->packed = made->blocks.packed;
-            made->blocks.packed += lines(product->engine->packed(&product->problem, 1));
+            made->blocks.packed += (int64_t)opw_lines(product->engine->packed(&product->problem, 1));
             made->blocks.bytes = larger(made->blocks.bytes, product->engine->block_scratch(&product->problem, most));
             made->copied = larger(made->copied, product->engine->copied(&product->problem));
         }
     }
-    made->blocks.bytes = made->blocks.scratch + lines(made->blocks.bytes);
+    made->blocks.bytes = made->blocks.scratch + (int64_t)opw_lines(made->blocks.bytes);
 }

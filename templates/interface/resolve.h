@@ -204,11 +204,14 @@ bool opw_refuse(opw_context *x, const char *rule, const char *ending, const char
 
 // Numbers.
 
+enum { OPW_LINE = 64 }; // bytes of a cache line: what different threads write begins on lines of their own
+
 opw_int opw_add(opw_int a, opw_int b);
 opw_int opw_sub(opw_int a, opw_int b);
 opw_int opw_mul(opw_int a, opw_int b);
 opw_int opw_min(opw_int a, opw_int b);
 opw_int opw_max(opw_int a, opw_int b);
+opw_int opw_lines(opw_int bytes);            // up to whole cache lines
 opw_int opw_largest(const opw_ints *values); // 0 of none
 opw_int opw_prod(const opw_ints *values);
 bool opw_same(opw_extent a, opw_extent b);

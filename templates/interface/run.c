@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum {
-    ALIGNMENT = 64,
     MAX_WORKERS = 256,
     SERIAL_TERMS = 1 << 18, // fewer are done by the calling thread: the package's _operation.py
 };
@@ -425,8 +424,6 @@ static int64_t workers_of(opw_context *x, const opwright_run *run)
     return workers > MAX_WORKERS ? MAX_WORKERS : workers < 1 ? 1 : workers;
 }
 
-static opw_int lines(opw_int bytes) { return opw_mul(opw_add(bytes, ALIGNMENT - 1) / ALIGNMENT, ALIGNMENT); }
-
 static opwright_reals reals_at(const void *call, const opw_array_info *info)
 {
     opwright_reals reals;
@@ -456,17 +453,17 @@ static opw_int bytes_beside(const opw_context *x)
     for (int64_t n = 0; n < op->input_count; ++n) {
         if (copied_together(op, n)) {
             const opw_int size = opw_dtype_names[x->inputs[n].dtype].size;
-            bytes = opw_add(bytes, lines(opw_mul(opw_prod(&x->inputs[n].shape), size)));
+            bytes = opw_add(bytes, opw_lines(opw_mul(opw_prod(&x->inputs[n].shape), size)));
         }
     }
     for (int64_t n = 0; n < op->array_count; ++n) {
         if (op->arrays[n].role == OPWRIGHT_LISTED && op->arrays[n].dtype == OPWRIGHT_F32) {
-            bytes += lines((opw_int)sizeof(float) * reals_at(x->call, &op->arrays[n]).count);
+            bytes += opw_lines((opw_int)sizeof(float) * reals_at(x->call, &op->arrays[n]).count);
         }
     }
     for (int64_t n = 0; n < op->output_count; ++n) {
         if (x->found.outputs[n].absent) {
-            bytes = opw_add(bytes, lines(opw_mul(opw_prod(&x->found.outputs[n].shape), 8)));
+            bytes = opw_add(bytes, opw_lines(opw_mul(opw_prod(&x->found.outputs[n].shape), 8)));
         }
     }
     return bytes;
@@ -505,7 +502,7 @@ static void put_output(const opw_context *x, opw_array *array, int64_t number, c
     put_tensor(array, given ? target : &made, &output->places);
     if (output->absent && *beside != NULL) {
         array->data = *beside;
-        *beside += lines(opw_mul(opw_prod(&output->shape), 8));
+        *beside += opw_lines(opw_mul(opw_prod(&output->shape), 8));
     }
 }
 
@@ -528,7 +525,7 @@ static void put_list(const opw_context *x, opw_array *array, const opw_array_inf
     if (*beside != NULL) {
         float *const to = (float *)(void *)*beside;
         array->data = *beside;
-        *beside += lines((opw_int)sizeof(float) * reals.count);
+        *beside += opw_lines((opw_int)sizeof(float) * reals.count);
         for (int64_t n = 0; n < reals.count; ++n) {
             to[n] = (float)reals.entries[n];
         }
@@ -581,7 +578,7 @@ static void put_joined(const opw_context *x, opw_array *array, int64_t input, ch
             copy_cells(to, array->strides, parts.entries[n]);
             to += parts.entries[n]->shape[spot] * array->strides[spot] * size;
         }
-        *beside += lines(opw_mul(opw_prod(&seen->shape), size));
+        *beside += opw_lines(opw_mul(opw_prod(&seen->shape), size));
     }
 }
 
@@ -831,7 +828,7 @@ int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, siz
     }
     if (!x.refused) {
         const opw_int beside = bytes_beside(&x);
-        const opw_int bytes = opw_add(beside, lines(bytes_of(&x, sizes, size, workers_of(&x, run))));
+        const opw_int bytes = opw_add(beside, opw_lines(bytes_of(&x, sizes, size, workers_of(&x, run))));
         if (bytes > INT64_MAX && opw_refuse(&x, "memory", "", "workspace")) {
             opw_put_int(&x.got, bytes);
             opw_put(&x.got, " bytes");
@@ -839,7 +836,7 @@ int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, siz
         }
         if (!x.refused) {
             memory->bytes = (size_t)bytes;
-            memory->alignment = ALIGNMENT;
+            memory->alignment = OPW_LINE;
         }
     }
     return opw_report(&x, error);
@@ -855,10 +852,10 @@ int opw_run_call(const opw_operation *op, const void *call, void *sizes, size_t 
     }
     const int64_t workers = x.refused ? 1 : workers_of(&x, run);
     const opw_int beside = x.refused ? 0 : bytes_beside(&x);
-    const opw_int bytes = x.refused ? 0 : opw_add(beside, lines(bytes_of(&x, sizes, size, workers)));
+    const opw_int bytes = x.refused ? 0 : opw_add(beside, opw_lines(bytes_of(&x, sizes, size, workers)));
     const size_t has = run == NULL ? 0 : run->workspace_bytes;
     char *const memory = run == NULL ? NULL : run->workspace;
-    const bool misaligned = (uintptr_t)memory % ALIGNMENT != 0;
+    const bool misaligned = (uintptr_t)memory % OPW_LINE != 0;
     if (bytes > 0 && (memory == NULL || bytes > (opw_int)has || misaligned) &&
         opw_refuse(&x, "workspace", "", "workspace")) {
         opw_put_int(&x.got, memory == NULL ? 0 : (opw_int)has);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    LINE = 64,   // bytes; memory written by different threads begins on separate cache lines
     ENOUGH = 16, // cells that fill vectors
     SERVED = 8,  // rows for which it pays to turn others
     KEPT = 256,  // cells of a lane that are kept
@@ -407,7 +406,7 @@ static void lay_out(const planner *t, void *sizes, const int64_t *lanes, opw_pla
         const opw_int cells = one->cells[own && one->letters > 1 ? lanes[one->phase] : 0];
         const opw_int bytes = unstored(t->op, plan, one->name) ? 0 : opw_mul(cells, itemsize);
         begins[n] = end[own];
-        end[own] = (int64_t)opw_min(opw_add(end[own], (bytes + LINE - 1) / LINE * LINE), INT64_MAX / 2);
+        end[own] = (int64_t)opw_min(opw_add(end[own], opw_lines(bytes)), INT64_MAX / 2);
     }
     for (int64_t n = 0; n < found->betweens; ++n) {
         int64_t *const at = member(t->op, sizes, OPWRIGHT_AT, found->between[n].name);

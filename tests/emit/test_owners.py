@@ -25,8 +25,9 @@ def value(text: str) -> int:
         (COPIED / "_rules.py", r"index sums of at most (.+?)\"", bounds.LIMIT),
         (INTERFACE / "numbers.c", r"INDEX_LIMIT = (.+);$", bounds.LIMIT),
         (checkout.ROOT / "generator/opwright/emit/prose.py", r"no sum of an index exceeds (.+?)\.\"", bounds.LIMIT),
-        (INTERFACE / "run.c", r"^    ALIGNMENT = (\d+),$", 64),
+        (INTERFACE / "resolve.h", r"^enum \{ OPW_LINE = (\d+) \};", 64),
         (COPIED / "_scratch.py", r"^ALIGNMENT = (\d+)$", 64),
+        (COPIED / "_step_sizes.py", r"^LINE = (\d+)", 64),
     ],
 )
 def test_a_number_that_two_files_need_is_the_same_in_both(file, pattern: str, owner: int) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ..derive.algebra.conditions import conjuncts
 from ..derive.call_plan import Bind, plan
-from ..derive.rules.exactness import conjuncts
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
 from ..language.kinds import Kind, kind_of

@@ -17,7 +17,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Unary
 from ...language.model import Op
 from ...language.spelling import spell
 from ...language.types import symbol_kinds
-from ..rules.exactness import conjuncts, divisible
+from .conditions import conjuncts, divisible
 from .poly import ONE, ZERO, NotPolynomial, Poly, polynomial
 from .slopes import comparisons, minus, times
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Unary
+from ..algebra.conditions import conjuncts
 from ..algebra.inside import never_negative
 from ..algebra.poly import NotPolynomial, affine
 from ..algebra.slopes import minus
 from ..program import Part, Program
-from ..rules.exactness import conjuncts
 from .terms import renamed
 
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}

@@ -16,9 +16,9 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ...language.model import Op, Step
 from ...language.schema import Assignment
 from ...memo import memoised
+from ..algebra.conditions import conjuncts
 from ..program import Part, Program, program
 from ..rewrites.as_steps import in_steps
-from ..rules.exactness import conjuncts
 from .disjoint import disjoint
 from .inverse import quotients, within
 from .shared import fresh

@@ -15,9 +15,9 @@ from ...language.schema import place
 from ...language.source import Mark, Problem, suggestion
 from ...language.types import spatial, symbol_kinds
 from ...memo import memoised
+from ..algebra.conditions import divisible
 from ..algebra.poly import ONE, NotPolynomial, Poly
 from ..expansion import expansion
-from .exactness import divisible
 from .missing_axes import MissingAxes
 
 # The letters of the relation, as `weights` names them.

@@ -13,9 +13,9 @@ from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ...language.model import Op
 from ...language.types import formulas, symbol_of
+from ..algebra.conditions import conjuncts
 from ..algebra.poly import ONE, Affine, NotPolynomial, Poly, affine
 from ..rewrites.parted import stretching
-from ..rules.exactness import conjuncts
 from .form import Extent, Form, Statement, extent_of
 
 

@@ -1,0 +1,35 @@
+"""What conditions say: their consequences, and which sizes constraints let divide which.
+
+In: a condition, or an operation. Out: the conditions that follow from one; pairs of integers, of which the second
+divides the first in every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...language.expr import Binary, Call, Expr, Number
+from ...language.model import Op
+
+
+def conjuncts(tree: Expr) -> Iterator[Expr]:
+    """The consequences of a condition: the operands of `and`, and the argument of `all` on every axis."""
+    if isinstance(tree, Binary) and tree.op == "and":
+        yield from conjuncts(tree.left)
+        yield from conjuncts(tree.right)
+    elif isinstance(tree, Call) and tree.function == "all":
+        yield from conjuncts(tree.arguments[0])
+    else:
+        yield tree
+
+
+def divisible(op: Op) -> set[tuple[Expr, Expr]]:
+    """The pairs for which constraints state that the second divides the first, alone or among other conditions."""
+    pairs = set()
+    for constraint in op.constraints:
+        for node in conjuncts(constraint.expr.tree) if constraint.expr else ():
+            if isinstance(node, Binary) and node.op == "==":
+                for rest, zero in ((node.left, node.right), (node.right, node.left)):
+                    if isinstance(rest, Binary) and rest.op == "%" and zero == Number(0):
+                        pairs.add((rest.left, rest.right))
+    return pairs
