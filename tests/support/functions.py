@@ -122,7 +122,8 @@ def arguments(worst: list[int], random: np.random.Generator) -> Array:
     mantissas = np.concatenate([np.tile(edges, (512, 1)), random.integers(0, 2**23, (512, 64))], 1)
     patterns = ((np.arange(512)[:, None] << 23) | mantissas).astype(np.uint32).ravel()
     n = np.arange(-160, 128)
-    turns = [n + 0.5, (n + 0.5) * np.log(2), n / 2, 2.0 ** (n - 0.5) - 1, [0.625, 4, 10, 2**22, 2**23, 2**24]]
+    ends = [0.625, 3.98, 10, 2**22, 2**23, 2**24]
+    turns = [n + 0.5, (n + 0.5) * np.log(2), (n + 0.5) * 17 / 32, n / 2, 2.0 ** (n - 0.5) - 1, ends]
     boundaries = np.concatenate([*turns, *map(np.negative, turns)]).astype(np.float32).view(np.uint32)
     around = (boundaries[:, None] + np.arange(-4, 5)).astype(np.uint32).ravel()
     plain = random.uniform(-20, 20, 60_000).astype(np.float32).view(np.uint32)

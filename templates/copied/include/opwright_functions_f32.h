@@ -1,5 +1,5 @@
-// Functions of real numbers in f32: plain C11 without a branch, a table or a call, so that a compiler vectorises a loop
-// that calls them. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
+// Functions of real numbers in f32: plain C11 without a branch or a call, so that a compiler vectorises a loop that calls
+// them; only erf has a table. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
 // polynomial are a minimax fit of the function in its comment. NaN, Inf and -0.0 follow Annex F of C; denormals are
 // preserved. docs/SPEC.md of opwright, "Functions", has the error bounds.
 
@@ -237,7 +237,7 @@ OPWRIGHT_INLINE float opwright_log1p_f32(float x)
     return opwright_pick_f32(x > -1.0f, above, opwright_pick_f32(x == -1.0f, -INFINITY, NAN));
 }
 
-// tanh and erf in two steps, so that rows of them can use rows of exponentials: the argument of `exp`, and the rest.
+// tanh in two steps, so that rows of it can use rows of exponentials: the argument of `exp`, and the rest.
 OPWRIGHT_INLINE float opwright_tanh_exponent_f32(float x)
 {
     const float magnitude = opwright_abs_f32(x);
@@ -265,40 +265,46 @@ OPWRIGHT_INLINE float opwright_tanh_f32(float x)
     return opwright_tanh_of_f32(x, opwright_exp_f32(opwright_tanh_exponent_f32(x)));
 }
 
-OPWRIGHT_INLINE float opwright_erf_exponent_f32(float x)
-{
-    const float magnitude = opwright_abs_f32(x);
-    // -ln(1 - erf(t)) / t for t in [1, 4]; from 4 on the result rounds to 1.
-    const float t = opwright_pick_f32(magnitude > 4.0f, 4.0f, magnitude);
-    float q = 0x1.d3bd60p-17f;
-    q = opwright_fma_f32(q, t, -0x1.6f5d32p-12f);
-    q = opwright_fma_f32(q, t, 0x1.ec5bc8p-9f);
-    q = opwright_fma_f32(q, t, -0x1.8957a4p-6f);
-    q = opwright_fma_f32(q, t, 0x1.b45684p-4f);
-    q = opwright_fma_f32(q, t, 0x1.451afcp-1f);
-    q = opwright_fma_f32(q, t, 0x1.20f214p+0f);
-    return -t * q;
-}
-
-OPWRIGHT_INLINE float opwright_erf_of_f32(float x, float power)
-{
-    const float magnitude = opwright_abs_f32(x);
-    // erf(x) / x - 1 over x^2 for |x| <= 1.
-    const float s = x * x;
-    float p = 0x1.4771fep-14f;
-    p = opwright_fma_f32(p, s, -0x1.a3515ep-11f);
-    p = opwright_fma_f32(p, s, 0x1.53f224p-8f);
-    p = opwright_fma_f32(p, s, -0x1.b7f71ap-6f);
-    p = opwright_fma_f32(p, s, 0x1.ce2ce6p-4f);
-    p = opwright_fma_f32(p, s, -0x1.81273ep-2f);
-    p = opwright_fma_f32(p, s, 0x1.06eba8p-3f);
-    const float small = opwright_fma_f32(magnitude, p, magnitude);
-    return opwright_signed_f32(opwright_pick_f32(magnitude < 1.0f, small, 1.0f - power), x);
-}
+// erf(c + r) in steps of 17/32: of each, c, and the coefficients of r^6 to r^0. c is near the middle of a step, where
+// erf(c) is close to a number of f32. In the first step c is 0, and r is added to what the polynomial gives.
+enum { OPWRIGHT_ERF_STEPS = 8, OPWRIGHT_ERF_DEGREE = 6 };
+#define OPWRIGHT_ERF_END_F32 3.98f  // from here on the result rounds to 1
+#define OPWRIGHT_ERF_STEPS_PER_ONE_F32 0x1.e1e1e2p+0f
+static const float opwright_erf_centers_f32[OPWRIGHT_ERF_STEPS] = {
+    0.0f, 0x1.0f9aap-1f, 0x1.1077ap+0f, 0x1.97b2cp+0f, 0x1.104398p+1f, 0x1.53e18p+1f, 0x1.98282p+1f, 0x1.dc7dp+1f,
+};
+static const float opwright_erf_parts_f32[OPWRIGHT_ERF_DEGREE + 1][OPWRIGHT_ERF_STEPS] = {
+    {-0x1.50ee96p-6f, -0x1.8585cap-5f, 0x1.4294fep-7f, 0x1.fef04ap-7f,
+     -0x1.a661b2p-10f, -0x1.12e898p-9f, -0x1.7bdc04p-12f, -0x1.d55e1cp-10f},
+    {0x1.e6d652p-4f, -0x1.a2ad38p-11f, -0x1.08cfeep-4f, -0x1.7ba232p-8f,
+     0x1.913bdap-7f, 0x1.ffdc2cp-9f, 0x1.d99968p-12f, 0x1.83b59ep-16f},
+    {-0x1.ad0f8ap-11f, 0x1.77c03p-3f, 0x1.845d52p-5f, -0x1.927186p-5f,
+     -0x1.adfcf4p-6f, -0x1.3aefdep-8f, -0x1.a176c8p-12f, 0x1.70abc4p-13f},
+    {-0x1.811a0ap-2f, -0x1.fc7572p-4f, 0x1.39ef7ep-3f, 0x1.f0c5bp-4f,
+     0x1.0cedfap-5f, 0x1.17bc9cp-8f, 0x1.23b84ep-12f, 0x1.42debp-17f},
+    {-0x1.326786p-20f, -0x1.ce9a54p-2f, -0x1.8c2804p-2f, -0x1.23556ap-3f,
+     -0x1.aa50f8p-6f, -0x1.5466dcp-9f, -0x1.21a31cp-13f, -0x1.3715fcp-17f},
+    {0x1.06eba8p-3f, 0x1.b406a4p-1f, 0x1.743696p-2f, 0x1.6ddd4ap-4f,
+     0x1.90d9b8p-7f, 0x1.00664cp-10f, 0x1.6b5b6ep-15f, 0x1.22706ap-20f},
+    {0.0f, 0x1.17ff5ap-1f, 0x1.bc4632p-1f, 0x1.f38dfcp-1f,
+     0x1.fea774p-1f, 0x1.ffe94cp-1f, 0x1.ffff26p-1f, 0x1.fffffcp-1f},
+};
 
 OPWRIGHT_INLINE float opwright_erf_f32(float x)
 {
-    return opwright_erf_of_f32(x, opwright_exp_f32(opwright_erf_exponent_f32(x)));
+    const float magnitude = opwright_abs_f32(x);
+    const float t = opwright_pick_f32(magnitude > OPWRIGHT_ERF_END_F32, OPWRIGHT_ERF_END_F32, magnitude);
+    const float shifted = opwright_fma_f32(t, OPWRIGHT_ERF_STEPS_PER_ONE_F32, 0x1.8p23f);
+    const uint32_t step = opwright_bits(shifted) & 7u;  // the lowest bits of the sum; of NaN any of the steps
+    const float r = t - opwright_erf_centers_f32[step];
+    float p = opwright_erf_parts_f32[0][step];
+    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[1][step]);
+    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[2][step]);
+    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[3][step]);
+    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[4][step]);
+    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[5][step]);
+    p = opwright_fma_f32(p, r, opwright_pick_f32(step == 0, r, opwright_erf_parts_f32[6][step]));
+    return opwright_signed_f32(p, x);
 }
 
 // The binary logarithm of a positive finite x, in double.

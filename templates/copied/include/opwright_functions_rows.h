@@ -1,7 +1,8 @@
 // Functions of rows of f32, in place: each cell has the bits of the function of its name in opwright_functions_f32.h.
 // Here they may use what C loops cannot express: AVX-512 scales by a power of two in one instruction, and masks the
-// last cells of a row. Figures: one thread of an AMD Zen 4, gcc 12.2, rows of 1024 cells: exp 0.18 ns per cell, as a
-// loop 0.33.
+// last cells of a row; a permutation looks up a table that stays in registers. Figures, of one thread, gcc 12.2: exp
+// 0.18 ns per cell, as a loop 0.33 (AMD Zen 4, rows of 1024 cells); gelu with this erf in 0.6 of the time that an
+// exponential takes in its place, in AVX2 erf alone in 0.4 (Intel Emerald Rapids).
 
 #ifndef OPWRIGHT_FUNCTIONS_ROWS_H
 #define OPWRIGHT_FUNCTIONS_ROWS_H
@@ -10,9 +11,13 @@
 
 #include "opwright_functions_f32.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
+#if defined(__AVX512F__)
 static inline __m512 opwright_exp_lanes_f32(__m512 x)
 {
     // If an operand is NaN, these return the second one.
@@ -50,7 +55,7 @@ static inline void opwright_exp_row_f32(float *row, int64_t n)
 #endif
 }
 
-// tanh and erf compute the exponentials of this many cells at a time, which stay in the first-level cache.
+// tanh computes the exponentials of this many cells at a time, which stay in the first-level cache.
 enum { OPWRIGHT_ROW_PART = 256 };
 
 static inline void opwright_tanh_row_f32(float *row, int64_t n)
@@ -68,19 +73,108 @@ static inline void opwright_tanh_row_f32(float *row, int64_t n)
     }
 }
 
+#if defined(__AVX512F__)
+static inline __m512 opwright_erf_part_lanes_f32(const float *part, __m512i step)
+{
+    return _mm512_permutexvar_ps(step, _mm512_zextps256_ps512(_mm256_loadu_ps(part)));
+}
+
+static inline __m512 opwright_erf_lanes_f32(__m512 x)
+{
+    const float(*const parts)[OPWRIGHT_ERF_STEPS] = opwright_erf_parts_f32;
+    // If an operand is NaN, this returns the second one.
+    const __m512 t = _mm512_min_ps(_mm512_set1_ps(OPWRIGHT_ERF_END_F32), _mm512_abs_ps(x));
+    const __m512 per_one = _mm512_set1_ps(OPWRIGHT_ERF_STEPS_PER_ONE_F32);
+    const __m512i step = _mm512_castps_si512(_mm512_fmadd_ps(t, per_one, _mm512_set1_ps(0x1.8p23f)));
+    const __m512 r = _mm512_sub_ps(t, opwright_erf_part_lanes_f32(opwright_erf_centers_f32, step));
+    const __mmask16 first = _mm512_testn_epi32_mask(step, _mm512_set1_epi32(7));
+    __m512 p = opwright_erf_part_lanes_f32(parts[0], step);
+    p = _mm512_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[1], step));
+    p = _mm512_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[2], step));
+    p = _mm512_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[3], step));
+    p = _mm512_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[4], step));
+    p = _mm512_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[5], step));
+    p = _mm512_fmadd_ps(p, r, _mm512_mask_mov_ps(opwright_erf_part_lanes_f32(parts[6], step), first, r));
+    return _mm512_or_ps(p, _mm512_and_ps(x, _mm512_set1_ps(-0.0f)));
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+static inline __m256 opwright_erf_part_lanes_f32(const float *part, __m256i step)
+{
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(part), step);
+}
+
+static inline __m256 opwright_erf_lanes_f32(__m256 x)
+{
+    const float(*const parts)[OPWRIGHT_ERF_STEPS] = opwright_erf_parts_f32;
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    // If an operand is NaN, this returns the second one.
+    const __m256 t = _mm256_min_ps(_mm256_set1_ps(OPWRIGHT_ERF_END_F32), _mm256_andnot_ps(sign, x));
+    const __m256 per_one = _mm256_set1_ps(OPWRIGHT_ERF_STEPS_PER_ONE_F32), magic = _mm256_set1_ps(0x1.8p23f);
+    const __m256 shifted = _mm256_fmadd_ps(t, per_one, magic);
+    const __m256i step = _mm256_castps_si256(shifted);
+    const __m256 r = _mm256_sub_ps(t, opwright_erf_part_lanes_f32(opwright_erf_centers_f32, step));
+    const __m256 first = _mm256_cmp_ps(shifted, magic, _CMP_EQ_OQ);
+    __m256 p = opwright_erf_part_lanes_f32(parts[0], step);
+    p = _mm256_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[1], step));
+    p = _mm256_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[2], step));
+    p = _mm256_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[3], step));
+    p = _mm256_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[4], step));
+    p = _mm256_fmadd_ps(p, r, opwright_erf_part_lanes_f32(parts[5], step));
+    p = _mm256_fmadd_ps(p, r, _mm256_blendv_ps(opwright_erf_part_lanes_f32(parts[6], step), r, first));
+    return _mm256_or_ps(p, _mm256_and_ps(x, sign));
+}
+#elif defined(__aarch64__)
+static inline float32x4_t opwright_erf_part_lanes_f32(const float *part, uint8x16_t bytes)
+{
+    const uint8x16_t low = vreinterpretq_u8_f32(vld1q_f32(part)), high = vreinterpretq_u8_f32(vld1q_f32(part + 4));
+    return vreinterpretq_f32_u8(vqtbl2q_u8((uint8x16x2_t){{low, high}}, bytes));
+}
+
+static inline float32x4_t opwright_erf_lanes_f32(float32x4_t x)
+{
+    const float(*const parts)[OPWRIGHT_ERF_STEPS] = opwright_erf_parts_f32;
+    const float32x4_t t = vminq_f32(vdupq_n_f32(OPWRIGHT_ERF_END_F32), vabsq_f32(x));
+    const float32x4_t shifted = vfmaq_n_f32(vdupq_n_f32(0x1.8p23f), t, OPWRIGHT_ERF_STEPS_PER_ONE_F32);
+    const uint32x4_t step = vandq_u32(vreinterpretq_u32_f32(shifted), vdupq_n_u32(7));
+    // The places of the four bytes of a number.
+    const uint8x16_t bytes = vreinterpretq_u8_u32(vmlaq_n_u32(vdupq_n_u32(0x03020100), step, 0x04040404));
+    const float32x4_t r = vsubq_f32(t, opwright_erf_part_lanes_f32(opwright_erf_centers_f32, bytes));
+    float32x4_t p = opwright_erf_part_lanes_f32(parts[0], bytes);
+    p = vfmaq_f32(opwright_erf_part_lanes_f32(parts[1], bytes), p, r);
+    p = vfmaq_f32(opwright_erf_part_lanes_f32(parts[2], bytes), p, r);
+    p = vfmaq_f32(opwright_erf_part_lanes_f32(parts[3], bytes), p, r);
+    p = vfmaq_f32(opwright_erf_part_lanes_f32(parts[4], bytes), p, r);
+    p = vfmaq_f32(opwright_erf_part_lanes_f32(parts[5], bytes), p, r);
+    p = vfmaq_f32(vbslq_f32(vceqzq_u32(step), r, opwright_erf_part_lanes_f32(parts[6], bytes)), p, r);
+    return vbslq_f32(vdupq_n_u32(0x80000000u), x, p);
+}
+#endif
+
 static inline void opwright_erf_row_f32(float *row, int64_t n)
 {
-    for (int64_t at = 0; at < n; at += OPWRIGHT_ROW_PART) {
-        float powers[OPWRIGHT_ROW_PART];
-        const int64_t cells = n - at < OPWRIGHT_ROW_PART ? n - at : OPWRIGHT_ROW_PART;
-        for (int64_t i = 0; i < cells; ++i) {
-            powers[i] = opwright_erf_exponent_f32(row[at + i]);
-        }
-        opwright_exp_row_f32(powers, cells);
-        for (int64_t i = 0; i < cells; ++i) {
-            row[at + i] = opwright_erf_of_f32(row[at + i], powers[i]);
-        }
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm512_storeu_ps(row + i, opwright_erf_lanes_f32(_mm512_loadu_ps(row + i)));
     }
+    if (i < n) {
+        const __mmask16 rest = (__mmask16)((1u << (n - i)) - 1u);
+        _mm512_mask_storeu_ps(row + i, rest, opwright_erf_lanes_f32(_mm512_maskz_loadu_ps(rest, row + i)));
+    }
+#else
+#if defined(__AVX2__) && defined(__FMA__)
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(row + i, opwright_erf_lanes_f32(_mm256_loadu_ps(row + i)));
+    }
+#elif defined(__aarch64__)
+    for (; i + 4 <= n; i += 4) {
+        vst1q_f32(row + i, opwright_erf_lanes_f32(vld1q_f32(row + i)));
+    }
+#endif
+    for (; i < n; ++i) {
+        row[i] = opwright_erf_f32(row[i]);
+    }
+#endif
 }
 
 #endif
