@@ -66,6 +66,30 @@ static inline int64_t opwright_first_multiple(int64_t low, int64_t high, int64_t
     return high;
 }
 
+// The first of `extent` values of a letter that may equal a value, and the one past the last; the same where none does.
+// In f32 several integers above 2^24 equal one value.
+static inline int64_t opwright_named(double value, int64_t extent)
+{
+    const int64_t at = !(value < (double)extent) ? extent : value <= 0.0 ? 0 : (int64_t)value;
+    return at - (at >> 23);
+}
+
+static inline int64_t opwright_past_named(double value, int64_t extent)
+{
+    const int64_t at = !(value >= 0.0) ? -1 : value < (double)extent ? (int64_t)value : extent - 1;
+    return opwright_min(at + 1 + (at > 0 ? at >> 23 : 0), extent);
+}
+
+static inline int64_t opwright_named_s64(int64_t value, int64_t extent)
+{
+    return value < 0 || value > extent ? extent : value;
+}
+
+static inline int64_t opwright_past_named_s64(int64_t value, int64_t extent)
+{
+    return value < 0 || value >= extent ? 0 : value + 1;
+}
+
 // The start of share `part` of `parts` if `total` tasks are split evenly; share(total, parts, parts) is total.
 static inline int64_t opwright_share(int64_t total, int64_t part, int64_t parts)
 {

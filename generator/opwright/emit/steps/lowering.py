@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from ...derive.lanes import moved
 from ...derive.phases import Phase, Staged, staged
+from ...derive.picking import picks
 from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
-from . import close, endings, fusion, quotients, wholes
+from . import close, endings, fusion, naming, quotients, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -53,6 +54,7 @@ class Walk:
     bounds: Bounds
     lane: bool
     laned: bool  # whether lanes are taken together
+    inner: Sequence[Loop] = ()  # of letters that the lane names
 
     @property
     def plain(self) -> bool:
@@ -214,10 +216,17 @@ class Lowering(Tasks):
         letters = [name for name in used if name not in self.phase.own]
         outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
-        order = [loop.name for loop in (*outer, *reduced)] + ([self.lane_name()] if lane else [])
+        named = picks(self.program, part, formula)
+        inner: list[Loop] = []
+        if named:
+            outer, reduced, inner = naming.ordered(self, part, named, outer, reduced, self.lanes.name if lane else "")
+        lanes = [self.lane_name()] if lane else []
+        order = [*(loop.name for loop in (*outer, *reduced)), *lanes, *(loop.name for loop in inner)]
         bounds = Guards(self, part, formula).bounds(order)
-        laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
-        return Walk(outer, reduced, bounds, lane, laned)
+        naming.narrow(self, part, named, order, bounds)
+        alone = bool(inner) or any(pick.letter in lanes for pick in named)
+        laned = lane and not (alone or bounds.tests.get(self.lane_name())) and Row.possible(self, part, formula)
+        return Walk(outer, reduced, bounds, lane, laned, inner)
 
     def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
@@ -237,7 +246,7 @@ class Lowering(Tasks):
                 lanes = self.laned(bounds, row.written(), part.source)
                 made = self.looped([*target_loops, *reduced], bounds, lanes, part.source)
         else:
-            cell = self.update(part, formula.value)
+            cell = self.looped(walk.inner, bounds, self.update(part, formula.value), part.source)
             if lane:
                 tests = bounds.tests.get(self.lane_name())
                 cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell

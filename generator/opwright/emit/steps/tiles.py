@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ...derive.program import INITIAL, Formula, Part
+from ...language import expr
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
 from .bounds import Bounds
@@ -37,7 +38,8 @@ def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop]
     lane = loops.lane_name()
     narrowed = bounds.low.get(lane) or bounds.high.get(lane)
     updates = part.operator != "set" and part.target not in formula.reads
-    return updates and bool(reduced) and not narrowed and loops.step(part.target) == ONE
+    fixed = not {loop.letter for loop in reduced} & expr.names(part.target)
+    return updates and fixed and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
 def in_rounds(loops: Loops, part: Part, reduced: Sequence[Loop]) -> bool:

@@ -1,0 +1,146 @@
+"""Sums of cells that indices name: rows that are looked up, and rows that are added where they belong."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from opwright.derive.picking import picks
+from opwright.load import load_texts
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+SPECS, CALLS = (40, 20) if FULL else (4, 6)
+NEUTRAL = {"+=": "0", "max=": "-inf", "min=": "inf", "*=": "1"}
+KINDS = (("f32", "f32"), ("bf16", "f32"), ("s32", "s64"), ("s8", "f32"), ("f16", "f64"))
+
+
+def drawn(random: np.random.Generator, name: str) -> str:
+    """A spec: some letters of what is read, some named by indices of other letters, in the output or not."""
+
+    def one(items: list[str]) -> str:
+        return str(random.choice(items))
+
+    def axes(letters: list[str]) -> str:
+        return ", ".join(f"{letter.upper()}{letter}: {letter.upper()}" for letter in letters)
+
+    def shuffled(letters: list[str]) -> list[str]:
+        return [str(letter) for letter in random.permutation(letters)]
+
+    kind, accumulate = KINDS[int(random.integers(len(KINDS)))]
+    operator = "+=" if accumulate == "s64" else one([*NEUTRAL, "+="])
+    given = shuffled([*"bn"])[: int(random.integers(1, 3))]  # the letters of indices
+    named = [*"kl"[: int(random.integers(1, 3))]]
+    read = shuffled([*named, *(["c"] if random.random() < 0.7 else []), *(given if random.random() < 0.5 else [])])
+    free = [letter for letter in dict.fromkeys([*given, *read]) if letter not in named]
+    kept = [letter for letter in free if random.random() < 0.6]
+    put = shuffled([*kept, *(letter for letter in named if random.random() < 0.4)]) or ["c"]
+    read = read if "c" in read or "c" not in put else [*read, "c"]
+    cells = {letter: f"i{letter}[{', '.join(given)}]" for letter in named}
+    forms = ["{0}", "{0} - 1"] if accumulate == "s64" else ["{0}", "{0} - 1", "floor({0} * 0.5)", "abs({0})"]
+    tests = [one(["{0} == {1}", "{1} == {0}"]).format(one(forms).format(cells[x]), x) for x in named]
+    value = f"x[{', '.join(read)}]"
+    if operator == "+=" and random.random() < 0.5:
+        term = " * ".join([*(f"select({test}, 1, 0)" for test in tests), value])
+    else:
+        term = f"select({' and '.join(tests)}, {value}, {NEUTRAL[operator]})"
+    weighed = operator == "+=" and "c" in read and random.random() < 0.4
+    put = [letter for letter in put if letter != "c"] + ["m"] if weighed else put
+    term = f"{term} * w[c, m]" if weighed else term
+    letters = [*dict.fromkeys([*given, *read, *put, *named])]
+    index = one(["s32", "s8", "s64"]) if accumulate == "s64" else one(["s32", "s64", "u8", "f32"])
+    inputs = [f"  - {{name: i{letter}, dims: {{{axes(given)}}}}}" for letter in named]
+    inputs += [f"  - {{name: x, dims: {{{axes(read)}}}}}"]
+    inputs += ["  - {name: w, dims: {C: C, M: M}}"] if weighed else []
+    inputs += [
+        f"  - {{name: like_{one}, dims: {{A: {one.upper()}}}}}" for one in put if one not in [*given, *read, "m"]
+    ]
+    names = [line.split("name: ")[1].split(",")[0] for line in inputs]
+    types = ", ".join(f"{each}: {index if each[0] == 'i' else kind}" for each in names)
+    sizes = ", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters)
+    return f"""op: {name}
+revision: 1
+summary: What indices name.
+dims: {{{sizes}}}
+inputs:
+{chr(10).join(inputs)}
+outputs:
+  - {{name: dst, dims: {{{axes(put)}}}}}
+dtypes:
+  - {{{types}, dst: {kind}, accumulate: {accumulate}}}
+semantics:
+  ranges: {{{", ".join(f"{letter}: {letter.upper()}" for letter in shuffled(letters))}}}
+  steps:
+    - {"dst"}[{", ".join(put)}] {operator} {term}
+"""
+
+
+LOOKUP = """op: Lookup
+revision: 1
+summary: Rows.
+dims: {{{sizes}}}
+inputs: [{inputs}]
+outputs: [{output}]
+dtypes: [{{{types}, y: f32, accumulate: f32}}]
+semantics:
+  ranges: {{{ranges}}}
+  steps: ["{step}"]
+"""
+READ, PUT, ONE = "y[n, c] += ", "y[k, c] += ", "select(at[n] == k, 1, 0)"
+
+
+@pytest.mark.parametrize(
+    ("step", "products"),
+    [
+        (f"{READ}{ONE} * x[k, c]", 0),
+        (f"{READ}select(k == at[n], x[k, c], 0)", 0),
+        (f"y[n, m] += {ONE} * x[k, c] * w[c, m]", 1),
+        (f"{PUT}x[n, c] * {ONE} * like[k]", 0),
+        (f"y[k, m] += {ONE} * (x[n, c] * w[c, m]) * like[k]", 1),
+        ("y[k, c] max= select(at[n] == k, x[n, c] * like[k], -inf)", 0),
+    ],
+)
+def test_conditions_that_name_a_letter_choose_its_cells(step: str, products: int) -> None:
+    output, *reads = ((name, letters.split(", ")) for name, letters in re.findall(r"\b(\w+)\[([\w, ]+)\]", step))
+    letters = [*dict.fromkeys(letter for _, found in (output, *reads) for letter in found)]
+
+    def tensor(name: str, letters: list[str]) -> str:
+        return f"{{name: {name}, dims: {{{', '.join(f'{one.upper()}: {one.upper()}' for one in letters)}}}}}"
+
+    text = LOOKUP.format(
+        sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters),
+        inputs=", ".join(tensor(*read) for read in reads),
+        output=tensor(*output),
+        types=", ".join(f"{name}: {'s64' if name == 'at' else 'f32'}" for name, _ in reads),
+        ranges=", ".join(f"{letter}: {letter.upper()}" for letter in letters),
+        step=step,
+    )
+    (op,) = load_texts({"lookup.yaml": text}).ops
+    found = staged(op)
+    named = [part for part in found.program.parts if any(picks(found.program, part, one) for one in part.formulas)]
+    assert len(named) == 1
+    assert sum(phase.contraction is not None for phase in found.phases) == products
+    (phase,) = (phase for phase in found.phases if named[0] in phase.parts)
+    assert "k" not in phase.own, "each task tries all terms"
+
+
+@pytest.mark.sweep
+def test_cells_that_indices_name_are_those_of_the_interpreter(tmp_path: Path) -> None:
+    random = rng("named letters")
+    names = [f"Named{number}" for number in range(SPECS)]
+    texts = {f"named{number}.yaml": drawn(random, name) for number, name in enumerate(names)}
+    seen: Counter[str] = Counter()
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "named_letters")
+        for op in library.ops:
+            for isa in serving(module, op)[: None if FULL else 2]:
+                with instruction_set(module, isa):
+                    found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                    assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
+    assert all(seen[f"{name} legal"] >= CALLS for name in names)
