@@ -218,9 +218,9 @@ class Lowering(Tasks):
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
         named = picks(self.program, part, formula)
         inner: list[Loop] = []
-        if named:
-            outer, reduced, inner = naming.ordered(self, part, named, outer, reduced, self.lanes.name if lane else "")
         lanes = [self.lane_name()] if lane else []
+        if named:
+            outer, reduced, inner = naming.ordered(self, part, named, outer, reduced)
         order = [*(loop.name for loop in (*outer, *reduced)), *lanes, *(loop.name for loop in inner)]
         bounds = Guards(self, part, formula).bounds(order)
         naming.narrow(self, part, named, order, bounds)

@@ -16,14 +16,14 @@ from .loops import Loop, Loops
 
 
 def ordered(
-    loops: Loops, part: Part, named: Sequence[Pick], outer: Sequence[Loop], reduced: Sequence[Loop], lane: str
+    loops: Loops, part: Part, named: Sequence[Pick], outer: Sequence[Loop], reduced: Sequence[Loop]
 ) -> tuple[list[Loop], list[Loop], list[Loop]]:
-    """The loops of letters of the target, of the others, and those within the loop over lanes, where `lane` names them.
+    """The loops of letters of the target, of the others, and those within the loop over lanes, which names them.
 
     Terms that are put where they belong walk the target behind what they are made of.
     """
     letters = {pick.letter for pick in named}
-    lanes = {pick.letter for pick in named if lane and lane in expr.names(pick.value)}
+    lanes = {pick.letter for pick in named if loops.lanes is not None and loops.lanes.name in expr.names(pick.value)}
     first = [loop for loop in outer if loop.letter not in letters]
     terms = [loop for loop in reduced if loop.letter not in letters]
     later = [loop for loop in (*reduced, *outer) if loop.letter in letters - lanes]
