@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...derive.phases import place
 from ...derive.program import Part, Program
-from ..nodes import Assign, For, If, Stmt
+from ..nodes import Assign, For, If, Scope, Stmt
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _headers(statements: Sequence[Stmt]) -> list[For]:
     found: list[For] = []
     while len(statements) == 1 and isinstance(statements[0], For):
         loop = statements[0]
-        if not all(isinstance(inner, (For, If, Assign)) for inner in loop.body):
+        if not all(isinstance(inner, (For, If, Assign, Scope)) for inner in loop.body):
             break
         found.append(loop)
         statements = loop.body

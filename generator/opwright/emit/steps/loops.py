@@ -30,6 +30,7 @@ class Loop:
     letter: str
     name: str
     extent: Expr
+    single: bool = False  # whether a value names the letter, so that most calls go to one of its values
 
 
 class Loops(Elements):
@@ -78,6 +79,8 @@ class Loops(Elements):
     def at_most(self, loop: Loop) -> float:
         """A bound of the number of iterations that holds in every call."""
         extent = self.program.letters[loop.letter].extent
+        if loop.single:
+            return 1
         if isinstance(extent, expr.Number):
             return int(extent.value)
         name = extent.id if isinstance(extent, expr.Name) else ""
@@ -100,7 +103,7 @@ class Loops(Elements):
             if tests:
                 made = (If(nodes.both(tests), made, source=source),)
             low, high = (self.of_task_if(loop, end) for end in bounds.span(loop.name, ZERO, loop.extent))
-            made = (For(loop.name, low, high, (*begins, *made), source=source),)
+            made = (bounds.begun(loop.name, For(loop.name, low, high, (*begins, *made), source=source)),)
         return made
 
     def of_task_if(self, loop: Loop, end: Expr) -> Expr:

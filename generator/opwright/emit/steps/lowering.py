@@ -8,7 +8,7 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...derive.lanes import moved
 from ...derive.phases import Phase, Staged, staged
@@ -223,7 +223,8 @@ class Lowering(Tasks):
             outer, reduced, inner = naming.ordered(self, part, named, outer, reduced)
         order = [*(loop.name for loop in (*outer, *reduced)), *lanes, *(loop.name for loop in inner)]
         bounds = Guards(self, part, formula).bounds(order)
-        naming.narrow(self, part, named, order, bounds)
+        single = naming.narrow(self, part, named, order, bounds)
+        outer, reduced = ([replace(one, single=one.name in single) for one in some] for some in (outer, reduced))
         alone = bool(inner) or any(pick.letter in lanes for pick in named)
         laned = lane and not (alone or bounds.tests.get(self.lane_name())) and Row.possible(self, part, formula)
         return Walk(outer, reduced, bounds, lane, laned, inner)
@@ -250,7 +251,8 @@ class Lowering(Tasks):
             if lane:
                 tests = bounds.tests.get(self.lane_name())
                 cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
-                cell = (For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source),)
+                loop = For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source)
+                cell = (bounds.begun(self.lane_name(), loop),)
             made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ...derive.picking import Pick, scattered
 from ...derive.program import Part
 from ...language import expr
-from ..nodes import Call
+from ..nodes import Call, Declare, Name
 from .bounds import Bounds
 from .loops import Loop, Loops
 
@@ -33,14 +33,22 @@ def ordered(
     return first, [*terms, *later], within
 
 
-def narrow(loops: Loops, part: Part, named: Sequence[Pick], order: Sequence[str], bounds: Bounds) -> None:
-    """Narrow the loop of each letter that a value names, if the letters of the value are known before it."""
+def narrow(loops: Loops, part: Part, named: Sequence[Pick], order: Sequence[str], bounds: Bounds) -> set[str]:
+    """Narrow the loop of each letter that a value names, if the letters of the value are known before it.
+
+    The result is the names of such loops.
+    """
+    narrowed = set[str]()
     values, letters = loops.values_of(part.target.tensor), loops.program.letters
     whole = "_s64" if values.accumulate == "s64" else ""
     for pick in named:
         within = [letters[name] for name in expr.names(pick.value) & letters.keys() - {*loops.phase.own}]
         before = {*order[: order.index(pick.letter)]} if pick.letter in order else set[str]()
         if pick.letter in order and before.issuperset(copy for one in within for copy, _ in loops.copies(one)):
+            narrowed.add(pick.letter)
             arguments = (values.cell(pick.value), loops.extent(letters[pick.letter], 0))
-            bounds.low.setdefault(pick.letter, []).append(Call(f"opwright_named{whole}", arguments))
-            bounds.high.setdefault(pick.letter, []).append(Call(f"opwright_past_named{whole}", arguments))
+            for found, side in ((bounds.low, "named"), (bounds.high, "past_named")):
+                end = Declare(f"{pick.letter}_{side}_", Call(f"opwright_{side}{whole}", arguments))
+                bounds.before.setdefault(pick.letter, []).append(end)
+                found.setdefault(pick.letter, []).append(Name(end.name))
+    return narrowed
