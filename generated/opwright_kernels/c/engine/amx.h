@@ -13,6 +13,7 @@
 enum {
     AMX_ROWS = 16,  // of a register, of 64 bytes each
     AMX_UNITS = 16, // of a row
+    AMX_LONG = 8 * AMX_UNITS, // of a run, which whole registers multiply, also part by part
 };
 
 // As the instruction reads it.
@@ -32,12 +33,13 @@ typedef struct amx_shapes {
     __asm__ volatile(instruction " %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
 #define AMX_DOT(sum, scalars, vectors) AMX_PRODUCT("tdpbf16ps", sum, scalars, vectors)
 
-// How many units of `length` are multiplied at a time: all at once, or the largest part of which nothing is left.
+// How many units of a run of `length` are multiplied at a time, which decides how its terms are rounded: all at once, or the
+// largest part of which nothing is left, unless that takes more than two products more, which is what a rest costs.
 INLINE int64_t amx_units(int64_t length) {
     if (length <= AMX_UNITS)
         return length;
-    for (uint32_t units = AMX_UNITS; units > AMX_UNITS / 2; units--)
-        if ((uint32_t)length % units == 0)
+    for (uint32_t all = (uint32_t)length, units = AMX_UNITS; length < AMX_LONG && all / units <= all / AMX_UNITS + 2; units--)
+        if (all % units == 0)
             return units;
     return AMX_UNITS;
 }
