@@ -288,7 +288,10 @@ def test_sums_of_any_length_give_what_the_rulings_give(layout: str, dtype: str) 
         space = (rows, columns)
         src = random.integers(-2, 3, (1, big, *space) if layout == "NCX" else (1, *space, big)).astype(DTYPES[dtype])
         weights = random.integers(-2, 3, (small, big, 2, taps)).astype(DTYPES[dtype])
-        check(Call("Convolution", (src, weights), attributes))
+        forward = Call("Convolution", (src, weights), attributes)
+        check(forward)
+        dst = random.integers(-2, 3, run(forward).shape).astype(DTYPES[dtype])
+        check(Call("ConvolutionBackwardWeights", (src, dst), attributes | {"weights_shape": list(weights.shape)}))
 
 
 @every_dtype

@@ -378,8 +378,9 @@ def test_products_of_few_pixels_give_what_the_rulings_give(layout: str, dtype: s
     random = rng("products", layout, dtype)
     for number in range(14):
         groups, big, small = (int(random.choice(sizes)) for sizes in ([1, 1, 2, 3], [1, 5, 17, 40], [1, 3, 16, 35, 70]))
-        images, extent = ((1, 2, 9, 33, 300)[number % 5], 1) if number % 2 else (int(random.choice([1, 3])), 20)
         whole = number % 3 == 0
+        several = 20 if whole else int(random.choice([20, 2100]))
+        images, extent = ((1, 2, 9, 33, 300)[number % 5], 1) if number % 2 else (int(random.choice([1, 3])), several)
         kernel = extent if whole else 1
         attributes = PLAIN | {"groups": groups, "data_format": layout, "weights_format": "OIX"}
         shape = (images, groups * big, extent) if layout == "NCX" else (images, extent, groups * big)

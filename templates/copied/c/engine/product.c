@@ -8,7 +8,7 @@
 enum {
     MAX_PIXELS = 256,     // unless each is an image
     MAX_W_PIXELS = 2048,  // with more, blocks that stay in the cache are as fast: NCX 1.1 to 1.7 times at 1024 to 2048, NXC 1.06
-                          // to 1.2, 0.8 to 1.0 at 8192
+                          // to 1.2, 0.8 to 1.0 at 8192; matrix registers 0.95 to 1.5 at 3136 to 12544 (Intel Xeon with AMX)
     FEW_W_PIXELS = 256,   // with more, few channels on either side stay where they are, 0.8 to 0.9
     MIN_W_CHANNELS = 32,
 };
@@ -99,7 +99,7 @@ static bool product_w_of(const opwright_problem *problem, opwright_contraction *
                                 .out_column = own.w_a, .elements = true, .batches = 1, .batch = {own.G},
                                 .left_batch = {own.B * own.big_c}, .right_batch = {own.A * own.small_c},
                                 .out_batch = {own.w_g}};
-    return pixels <= FEW_W_PIXELS || (pixels <= MAX_W_PIXELS && min(own.A, own.B) >= MIN_W_CHANNELS);
+    return pixels <= FEW_W_PIXELS || ((OPWRIGHT_AMX || pixels <= MAX_W_PIXELS) && min(own.A, own.B) >= MIN_W_CHANNELS);
 }
 
 bool product_w(const opwright_problem *problem, const elem *big, const elem *small, elem *weights, const opwright_team *team,
