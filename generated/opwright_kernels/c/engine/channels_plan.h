@@ -59,7 +59,6 @@ typedef struct plan {
     bool inside;           // except by blocks without padding
     bool own;              // a task packs its own weights
     bool precopied;        // and all input has been copied before
-    bool in_place;         // weights are read in place
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles store to the output directly
     bool streamed;         // the output is stored past the caches, where it is aligned
@@ -362,12 +361,6 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     } else if (!p->own)
         precopy_input(p);
     chunk_channels(p);
-    // In place the panel's lines lie far apart, in few sets of the second-level cache, and every row of output reads
-    // them again: 4 columns, 64 rows half as fast as packed, 7 and 28 0.8 times, 14 and 14 1.15 times, 7 and 7 1.0 to
-    // 1.4.
-    const bool few_rows = problem->N * d->out * h->out <= w->out;
-    p->in_place = p->own && !stacked && few_rows && p->shared_groups == 1 && sizeof(elem) == sizeof(unit) && s->w_lane == 1 &&
-                  s->lanes % LANES == 0;
     // Whole lines in any order are stored past the caches at 45 GB/s, into them at 13 to 30. With padding, results are
     // read again, unless all weights are finite.
     const int64_t wide = p->wide * LANES * (int64_t)sizeof(elem);
@@ -399,7 +392,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
         p->buffer_bytes = whole_lines(d->out * h->out * stacked_pitch(p, p->wide) * 4);
     p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
     p->spread_bytes = p->spread ? whole_lines(w->out_step * (int64_t)sizeof(pattern)) : 0;
-    p->panel_bytes = p->own && !p->in_place ? whole_lines(p->panel_units * p->wide * 4) : 0;
+    p->panel_bytes = p->own ? whole_lines(p->panel_units * p->wide * 4) : 0;
     p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
     p->sums_bytes = whole_lines(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
     p->bias_bytes = whole_lines(p->groups * group_width(p) * LANES * 4);

@@ -31,8 +31,9 @@
 // `[row][column][image][channel]`, and a task is a share of the panels, which it packs. 16 images of 512 channels, 3x3,
 // f32: 7x7 168 -> 186 GFLOP/s, 14x14 196 -> 207, bf16 332 -> 368, 377 -> 411; 4x4 of stride 2 over 8x8 130 -> 186.
 //
-// If few pixels share the weights, a task is a share of the panels instead, which it packs for itself or reads in
-// place. The same holds for many weights and little input: all input is copied first, for all tasks.
+// If few pixels share the weights, a task is a share of the panels instead, which it packs for itself. The same holds
+// for many weights and little input: all input is copied first, for all tasks. Rejected: weights in place, 0.55 to 1.0
+// times as fast over 7x7 to 33x33 (Intel Xeon with AMX, f32).
 //
 // Figures: see engine.h.
 
@@ -174,13 +175,11 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
     const plan *p = &b->c->p;
     const solve *s = &p->s;
     const axis *h = &s->axes[1], *w = &s->axes[2];
-    const int64_t *w_k = s->problem->w_k;
     int64_t row_first, row_last, count = 0;
     reach(h, rows, row_q, &row_first, &row_last);
     const int64_t at_row = row_q * h->in_step + rows->offset - b->low_row;
     const bool whole = p->shared_groups > 1 ? p->channels % p->picked == 0 : p->pixel == p->channels;
-    const bool merged = p->line || (p->chunks == 1 && whole && w->offset_step == 1 &&
-                        (!p->in_place || columns->tap_step * w_k[2] == p->channels * vector_step));
+    const bool merged = p->line || (p->chunks == 1 && whole && w->offset_step == 1);
     const int64_t length = merged ? last - first : 1;
     if (first == last)
         return 0;
@@ -192,10 +191,7 @@ static int64_t list_runs(const block *b, const phase *rows, int64_t row_q, const
                              tw * w->offset_step * p->pixel;
                 const int64_t position = ((b->depth.position + td) * h->taps + rows->position + th) * p->row_taps +
                                          (columns->position + tw) * p->channels;
-                r->vectors = p->in_place ? (b->depth.tap + td * b->depth.tap_step) * w_k[0] +
-                                               (rows->tap + th * rows->tap_step) * w_k[1] +
-                                               (columns->tap + tw * columns->tap_step) * w_k[2]
-                                         : position * vector_step;
+                r->vectors = position * vector_step;
                 r->length = p->line ? p->row_taps : length * p->channels;
                 if (p->chunks > 1)
                     r->vectors += b->first_channel * vector_step, r->length = b->last_channel - b->first_channel;
@@ -511,7 +507,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const int64_t lanes = min(width * LANES, groups_of(p, b->group) * s->lanes - first);
     // Rejected: full panels store to the output directly although the last panel is not full: 56 channels f32 0.89
     // times as fast, bf16 1.06 times.
-    operands o = {.vectors = weights, .step = rest ? 1 : p->in_place ? s->w_reduced : width * LANES,
+    operands o = {.vectors = weights, .step = rest ? 1 : width * LANES,
                   .lane_step = rest ? p->panel_units / LANES : 0, .bias_vector = LANES};
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
     o.picks = c->picks, o.picked = p->picked;
@@ -674,11 +670,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     const int64_t steps = p->row_blocks * p->steps;
     const bool single = p->s.problem->N * planes * steps * p->column_blocks == 1;
     for (int64_t panel = first; panel < last; panel++) {
-        const unit *weights = packed;
-        if (p->in_place)
-            weights = (const unit *)(const void *)(c->weights + group * p->s.problem->w_g + panel_first(p, panel) * LANES);
-        else
-            pack_panel(c, group, panel, packed);
+        pack_panel(c, group, panel, packed);
         for (int64_t n = 0; n < p->s.problem->N; n++)
             for (int64_t plane = 0; plane < planes; plane++)
                 for (int64_t rows = 0; rows < steps; rows++)
@@ -693,7 +685,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
                             b.rows = c->precopied + number * (copied_bytes(p) / (int64_t)sizeof *b.rows);
                         }
                         place_input(&b, true, !p->precopied && (panel == first || !single));
-                        panel_of_block(&b, panel, weights);
+                        panel_of_block(&b, panel, packed);
                     }
         if (p->stacked && !p->direct)
             finish_stacked(&b, panel);
