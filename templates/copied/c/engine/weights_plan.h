@@ -120,19 +120,6 @@ static opwright_problem folded(opwright_problem p) {
     return p;
 }
 
-// The same problem, its rows along the columns of planes where these are narrow and taps lie above each other: 9.4
-// instead of 11.3 ms, 5x1 over 16x182x5, bf16. Where pixels of rows are neighbours, those of columns are picked one by
-// one, which pays for the narrowest only.
-static opwright_problem turned(opwright_problem p) {
-    const int64_t narrow = p.big_c == 1 && p.small_c == 1 ? LANES - 1 : LANES / 3;
-    if (p.taps[2] > 1 || p.taps[1] == 1 || p.small[2] > narrow || p.small[1] <= p.small[2])
-        return p;
-    const opwright_problem old = p;
-    move_axis(&old, 1, &p, 2);
-    move_axis(&old, 2, &p, 1);
-    return p;
-}
-
 // Whether no tap of an output in the last axis lies outside the input.
 static bool unpadded(const opwright_problem *p) {
     return p->pad[2] <= 0 &&
@@ -191,7 +178,7 @@ static void split_parts(plan *l, int64_t workers, int64_t pixels) {
 
 static plan plan_of(const opwright_problem *problem, int64_t workers) {
     plan l = {.merged = merged_groups(problem), .groups = problem->G, .each = problem->A};
-    l.p = turned(folded(trimmed(*problem, &l.first_small)));
+    l.p = folded(trimmed(*problem, &l.first_small));
     l.p.G = ceil_div(problem->G, l.merged), l.p.A *= l.merged;
     const opwright_problem *p = &l.p;
     const int64_t taps = p->taps[0] * p->taps[1] * p->taps[2];
