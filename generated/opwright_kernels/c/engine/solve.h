@@ -9,7 +9,10 @@
 #include "phases.h"
 #include "tile.h"
 
-enum { STREAMED_BYTES = 4 << 20 };
+enum {
+    STREAMED_BYTES = 4 << 20,
+    AHEAD_PIXELS = 64, // prefetched before they are copied
+};
 
 // Whether an output is so large that it may be stored past the caches.
 INLINE bool outgrows_caches(const solve *s) {
@@ -137,6 +140,57 @@ static inline void transpose(const elem *from, int64_t channel_step, int64_t cha
         if (i < pixels)
             channel_units == LANES ? vec_store((float *)(void *)(to + i * pixel), v[i])
                                    : units_store_part(to + i * pixel, v[i], channel_units);
+}
+
+// The weights of up to LANES taps or output channels, `along` elements apart, as rows of scalars of all reduced channels;
+// places[i] is where the i-th begins.
+static inline void pack_scalars(const solve *s, const elem *from, int64_t along, int64_t count, unit *const *places) {
+    const int64_t channels = ceil_div(s->reduced, UNIT_CHANNELS);
+    if (s->w_reduced == 1) {
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t u = 0; u < channels; u += LANES)
+                units_store_part(places[i] + u,
+                                 channel_units(from + i * along + u * UNIT_CHANNELS, s->reduced - u * UNIT_CHANNELS),
+                                 min(LANES, channels - u));
+        return;
+    }
+    for (int64_t u = 0; u < channels; u += LANES) {
+        const int64_t here = min(LANES, channels - u);
+        vec v[LANES];
+        UNROLL for (int64_t i = 0; i < LANES; i++) {
+            const int64_t channel = (u + i) * UNIT_CHANNELS;
+            v[i] = i < here ? unit_line(from + channel * s->w_reduced, s->w_reduced, s->reduced - channel, along, count)
+                            : (vec){0};
+        }
+        vec_transpose(v);
+        UNROLL for (int64_t i = 0; i < LANES; i++)
+            if (i < count)
+                here == LANES ? vec_store((float *)(void *)(places[i] + u), v[i]) : units_store_part(places[i] + u, v[i], here);
+    }
+}
+
+// Neighbouring pixels, which are lines of channels, to a line of pixels for each unit of channels, `line` apart.
+static inline void turn_pixels(const solve *s, const elem *from, int64_t count, unit *to, int64_t line) {
+    for (int64_t x = 0; x < count; x += LANES)
+        for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
+            const int64_t pixels = min(LANES, count - x), channels = min(LANES * UNIT_CHANNELS, s->reduced - c);
+            const elem *at = from + x * s->in_x[2] + c;
+            vec v[LANES];
+            UNROLL for (int64_t i = 0; i < LANES; i++) {
+                __builtin_prefetch((const char *)(at + (AHEAD_PIXELS + i) * s->in_x[2]));
+                v[i] = i < pixels ? channel_units(at + i * s->in_x[2], channels) : (vec){0};
+            }
+            vec_transpose(v);
+            unit *line_at = to + c / UNIT_CHANNELS * line + x;
+            if (pixels == LANES && channels == LANES * UNIT_CHANNELS) {
+                UNROLL for (int64_t i = 0; i < LANES; i++)
+                    vec_store((float *)(void *)(line_at + i * line), v[i]);
+                continue;
+            }
+            UNROLL for (int64_t i = 0; i < LANES; i++)
+                if (i < ceil_div(channels, UNIT_CHANNELS))
+                    units_store_part(line_at + i * line, v[i], pixels);
+        }
 }
 
 // Storing output.

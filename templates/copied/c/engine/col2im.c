@@ -26,8 +26,7 @@ enum {
     FEWEST_TASKS = 16,
     MAX_CHANNELS = 4,       // of the output; 5 to 8 are 0.8 to 1 times as fast with stride 1, 1.0 to 1.4 times with stride 2
     FEWEST_REDUCED = 16,     // with fewer, products cost more than they save
-    AHEAD_LINES = 8,         // prefetched before they are copied,
-    AHEAD_PIXELS = 64,       // and so many pixels of lines of channels
+    AHEAD_LINES = 8,         // prefetched before they are copied
     LONG_SUM = 8 * LANES,    // minimum units of channels for products as sums over lanes,
     SUMMED = 16,             // and this many times the products: 14 times are 0.95 times as fast, 25 times 1.5 times
     MAX_SUMMED = LANES - 1, // channels of the output then
@@ -141,32 +140,6 @@ typedef struct call {
 
 // Weights.
 
-// The weights of `count` products, `along` elements apart, as rows of scalars; places[i] is where the i-th begins.
-static void pack_products(const plan *p, const elem *from, int64_t along, int64_t count, unit *const *places) {
-    const solve *s = &p->s;
-    if (s->w_reduced == 1) {
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t u = 0; u < p->channels; u += LANES)
-                units_store_part(places[i] + u,
-                                 channel_units(from + i * along + u * UNIT_CHANNELS, s->reduced - u * UNIT_CHANNELS),
-                                 min(LANES, p->channels - u));
-        return;
-    }
-    for (int64_t u = 0; u < p->channels; u += LANES) {
-        const int64_t here = min(LANES, p->channels - u);
-        vec v[LANES];
-        UNROLL for (int64_t i = 0; i < LANES; i++) {
-            const int64_t channel = (u + i) * UNIT_CHANNELS;
-            v[i] = i < here ? unit_line(from + channel * s->w_reduced, s->w_reduced, s->reduced - channel, along, count)
-                            : (vec){0};
-        }
-        vec_transpose(v);
-        UNROLL for (int64_t i = 0; i < LANES; i++)
-            if (i < count)
-                units_store_part(places[i] + u, v[i], here);
-    }
-}
-
 // One group's weights of one output channel, along its taps if these are contiguous.
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
@@ -186,10 +159,10 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
             unit *places[LANES];
             for (int64_t j = 0; j < count; j++)
                 places[j] = to + c->positions[t + i + j] * s->lanes * p->weights_pitch;
-            pack_products(p,
-                          from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
-                              i * problem->w_k[2],
-                          problem->w_k[2], count, places);
+            pack_scalars(s,
+                         from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
+                             i * problem->w_k[2],
+                         problem->w_k[2], count, places);
         }
 }
 
@@ -221,20 +194,7 @@ static void copy_pixels(const plan *p, const elem *from, int64_t count, unit *to
         }
         return;
     }
-    for (int64_t x = 0; x < count; x += LANES)
-        for (int64_t u = 0; u < p->channels; u += LANES) {
-            const int64_t here = min(LANES, p->channels - u), pixels = min(LANES, count - x);
-            const elem *at = from + x * s->in_x[2] + u * UNIT_CHANNELS;
-            vec v[LANES];
-            UNROLL for (int64_t i = 0; i < LANES; i++) {
-                __builtin_prefetch((const char *)(at + (AHEAD_PIXELS + i) * s->in_x[2]), 0, 2);
-                v[i] = i < pixels ? channel_units(at + i * s->in_x[2], s->reduced - u * UNIT_CHANNELS) : (vec){0};
-            }
-            vec_transpose(v);
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                if (i < here)
-                    vec_store((float *)(void *)(to + (u + i) * p->line + x), v[i]);
-        }
+    turn_pixels(s, from, count, to, p->line);
 }
 
 // The start of the rows of input that the block needs in one plane.

@@ -28,8 +28,7 @@ enum {
     BLOCK_BYTES = 512 << 10, // of the copied rows: half of a second-level cache
     MANY_TASKS = 64,         // more are not made
     MAX_STEP = 8,           // maximum stride at which columns are sorted by remainder in registers
-    AHEAD_PIXELS = 64,       // prefetched before they are copied,
-    AHEAD_LINES = 8,         // and so many units of lines of channels
+    AHEAD_LINES = 8,         // units of lines of channels that are prefetched before they are copied
     BLOCK_VECTORS = 32,      // maximum width of a block
     MIN_STRIDED = 4,       // reduced channels
     BRIEF_STEPS = 112,       // maximum terms of a short sum,
@@ -172,79 +171,42 @@ static void place_tap(const plan *p, int64_t position, int64_t tap, int64_t *beg
     *begin = (position - in_row + before) * p->channels + in_row - before;
 }
 
-// One output channel's weights from a tensor whose taps are contiguous, LANES taps at once.
-static void pack_taps(const call *c, const elem *from, unit *to) {
-    const plan *p = &c->p;
-    const solve *s = &p->s;
-    const int64_t *k = s->problem->taps, taps = k[0] * k[1] * k[2];
-    for (int64_t t = 0; t < taps; t += LANES) {
-        const int64_t count = min(LANES, taps - t);
-        for (int64_t i = 0; i < p->channels; i += LANES) {
-            const int64_t units = min(LANES, p->channels - i);
-            vec v[LANES];
-            UNROLL for (int64_t u = 0; u < LANES; u++) {
-                const int64_t channel = (i + u) * UNIT_CHANNELS;
-                v[u] = u < units ? unit_line(from + channel * s->w_reduced + t, s->w_reduced, s->reduced - channel, 1,
-                                             count)
-                                 : (vec){0};
-            }
-            vec_transpose(v);
-            UNROLL for (int64_t u = 0; u < LANES; u++)
-                if (u < count)
-                    units_store_part(to + c->positions[t + u] * p->channel_space + i, v[u], units);
-        }
-    }
-}
-
-// Weights as rows of scalars, LANES output channels per task, read along the contiguous axis.
+// Weights as rows of scalars, LANES output channels per task: those of the taps of a channel, or of the channels of a tap,
+// are read together.
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
     const plan *p = &c->p;
     const solve *s = &p->s;
     const opwright_problem *problem = s->problem;
-    const int64_t *k = problem->taps;
+    const int64_t *k = problem->taps, taps = k[0] * k[1] * k[2];
     const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
     const int64_t rows = min(LANES, s->lanes - lane);
     const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
     unit *to = (unit *)c->packed + (group * s->lanes + lane) * p->weights_pitch;
     const bool taps_first = problem->w_k[2] == 1 && problem->w_k[1] == k[2] && problem->w_k[0] == k[1] * k[2];
-    if (taps_first && !p->along_taps && k[0] * k[1] * k[2] > 1) {
+    unit *places[LANES];
+    if (taps_first && !p->along_taps && taps > 1) {
         for (int64_t row = 0; row < rows; row++)
-            pack_taps(c, from + row * s->w_lane, to + row * p->weights_pitch);
+            for (int64_t t = 0; t < taps; t += LANES) {
+                for (int64_t i = 0; i < min(LANES, taps - t); i++)
+                    places[i] = to + row * p->weights_pitch + c->positions[t + i] * p->channel_space;
+                pack_scalars(s, from + row * s->w_lane + t, 1, min(LANES, taps - t), places);
+            }
         return;
     }
-    for (int64_t t = 0; t < k[0] * k[1] * k[2]; t++) {
+    for (int64_t t = 0; t < taps; t++) {
         const elem *tap = from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
                           t % k[2] * problem->w_k[2];
         int64_t begin, step;
         place_tap(p, c->positions[t], t, &begin, &step);
-        if (s->w_lane == 1 && step == 1 && rows > 1) {
-            for (int64_t i = 0; i < p->channels; i += LANES) {
-                const int64_t channel = i * UNIT_CHANNELS, units = min(LANES, p->channels - i);
-                transpose(tap + channel * s->w_reduced, s->w_reduced, s->reduced - channel, 1, rows, to + begin + i,
-                          p->weights_pitch, units);
-            }
-            continue;
-        }
-        for (int64_t row = 0; row < rows && s->w_reduced == 1 && step == 1; row++)
-            for (int64_t i = 0; i < p->channels; i += LANES)
-                units_store_part(to + row * p->weights_pitch + begin + i,
-                                 channel_units(tap + row * s->w_lane + i * UNIT_CHANNELS, s->reduced - i * UNIT_CHANNELS),
-                                 min(LANES, p->channels - i));
-        if (s->w_reduced == 1 && step == 1)
-            continue;
         for (int64_t row = 0; row < rows; row++)
-            for (int64_t i = 0; i < p->channels; i++) {
-                const elem *at = tap + row * s->w_lane + i * UNIT_CHANNELS * s->w_reduced;
-                unit *place = to + row * p->weights_pitch + begin + i * step;
-#if OPWRIGHT_PAIRS
-                const uint32_t odd = 2 * i + 1 < s->reduced ? at[s->w_reduced] : 0;
-                *place = (uint32_t)*at | odd << 16;
-#else
-                *place = elem_get(at);
-#endif
-            }
+            places[row] = to + row * p->weights_pitch + begin;
+        if (step == 1)
+            pack_scalars(s, tap, s->w_lane, rows, places);
+        for (int64_t row = 0; row < rows && step != 1; row++) // along taps, of units of one channel
+            for (int64_t i = 0; i < p->channels; i++)
+                places[row][i * step] = (unit)elem_get(tap + row * s->w_lane + i * s->w_reduced);
     }
 }
 
@@ -272,26 +234,7 @@ static void copy_columns(const solve *s, const elem *row, int64_t low, int64_t c
         memset(to + c / UNIT_CHANNELS * line, 0, (size_t)first * sizeof *to);
         memset(to + c / UNIT_CHANNELS * line + last, 0, (size_t)(line - last) * sizeof *to);
     }
-    for (int64_t x = first; x < last; x += LANES)
-        for (int64_t c = 0; c < s->reduced; c += LANES * UNIT_CHANNELS) {
-            const int64_t pixels = min(LANES, last - x), channels = min(LANES * UNIT_CHANNELS, s->reduced - c);
-            const elem *from = row + (low + x) * s->in_x[2] + c;
-            vec v[LANES];
-            UNROLL for (int64_t i = 0; i < LANES; i++) {
-                __builtin_prefetch((const char *)(from + (AHEAD_PIXELS + i) * s->in_x[2]));
-                v[i] = i < pixels ? channel_units(from + i * s->in_x[2], channels) : (vec){0};
-            }
-            vec_transpose(v);
-            unit *at = to + c / UNIT_CHANNELS * line + x;
-            if (pixels == LANES && channels == LANES * UNIT_CHANNELS) {
-                UNROLL for (int64_t i = 0; i < LANES; i++)
-                    vec_store((float *)(void *)(at + i * line), v[i]);
-                continue;
-            }
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                if (i < ceil_div(channels, UNIT_CHANNELS))
-                    units_store_part(at + i * line, v[i], pixels);
-        }
+    turn_pixels(s, row + (low + first) * s->in_x[2], last - first, to + first, line);
 }
 
 // The same for pixels at a small stride, `distance`, columns sorted by their remainder: vectors of all channels are
