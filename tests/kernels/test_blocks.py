@@ -16,7 +16,7 @@ from opwright.oracle.run_steps import compute_steps
 from support import random_chains
 from support.generated import FULL
 from support.package import package
-from support.random_chains import ATTENTION, Chain
+from support.random_chains import ATTENTION, NARROWED, Chain
 from support.random_contractions import DTYPES
 from support.spec_packages import instruction_set, quick_compiler, serving
 
@@ -28,7 +28,10 @@ Made = tuple[Library, ModuleType, list[Chain]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     rng, folder = np.random.default_rng(5), tmp_path_factory.mktemp("blocks")
     drawn = [random_chains.draw(rng, f"Chain{n}") for n in range(COUNT)]
-    texts = {f"chain{n}.yaml": chain.text for n, chain in enumerate(drawn)} | {"causal.yaml": ATTENTION}
+    texts = {f"chain{n}.yaml": chain.text for n, chain in enumerate(drawn)} | {
+        "causal.yaml": ATTENTION,
+        "narrowed.yaml": NARROWED,
+    }
     with quick_compiler(folder):
         yield *package(texts, folder, "chains_package"), drawn
 
@@ -118,6 +121,24 @@ def test_masked_attention_in_small_blocks_agrees_with_the_interpreter(
             )
             agree(made, "CausalAttention", [query, key, value], f"{isa} {batch} {q} {t}")
     assert len(planned) > 8
+
+
+def test_blocks_that_end_a_product_have_memory_for_the_few_rows_that_are_left(
+    made: Made, planned: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of bf16 are read in place where there are more of them than columns, by AMX."""
+    _, module, _ = made
+    schedules, rng = part(module, "_schedules"), np.random.default_rng(8)
+    monkeypatch.setattr(schedules, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(schedules, "AGAIN", 1 << 40)
+    for isa in on_every_set(made, "Narrowed"):
+        for rows, keys, fewest in ((50, 64, 36), (40, 512, 33), (33, 96, 48)):
+            monkeypatch.setattr(schedules, "BLOCK_BYTES", 1 << 10)
+            monkeypatch.setattr(schedules, "FEWEST_ROWS", fewest)
+            shapes = ((5, rows, 32), (5, keys, 32))
+            inputs: list[Any] = [rng.integers(-2, 3, shape).astype(DTYPES["bf16"]) for shape in shapes]
+            agree(made, "Narrowed", inputs, f"{isa} {rows} {keys} {fewest}")
+    assert planned
 
 
 def test_a_long_call_goes_by_blocks_of_itself_and_a_short_one_does_not(made: Made, planned: list[int]) -> None:

@@ -13,7 +13,7 @@ from .random_contractions import shuffled
 from .spec_calls import Rng
 
 BATCHES, TASKS, HIDDEN = "bh", "pq", "tuv"
-CELLS = ("max({0}, 0)", "{0} * 0.5", "tanh({0})", "abs({0}) + 1")
+CELLS = ("max({0}, 0)", "{0} * 0.5", "tanh({0})", "abs({0}) + 1", "to_bf16({0})")
 ROWS = (
     ("{peak} max= {0}", "{total} += exp({0} - {peak})", "{made} = exp({0} - {peak}) / {total}"),
     ("{total} += {0} * {0}", "{made} = {0} / sqrt({total} + 1)"),
@@ -53,6 +53,31 @@ semantics:
     - total[b, h, q] += select(t <= q + T - Q, exp(score[b, h, q, t] - peak[b, h, q]), 0)
     - share[b, h, q, t] = select(t <= q + T - Q, exp(score[b, h, q, t] - peak[b, h, q]) / total[b, h, q], 0)
     - dst[b, h, q, w] += share[b, h, q, t] * value[b, floor(h * G / H), t, w]
+"""
+
+# The second product is one of bf16 by few columns.
+NARROWED = """op: Narrowed
+revision: 1
+summary: Two products, the sums of the first rounded.
+dims:
+  batch: {symbol: B}
+  queries: {symbol: Q}
+  keys: {symbol: T}
+  width: {symbol: W}
+inputs:
+  - {name: query, dims: {B: B, Q: Q, W: W}}
+  - {name: key, dims: {B: B, T: T, W: W}}
+outputs:
+  - {name: dst, dims: {B: B, Q: Q, W: W}}
+dtypes:
+  - {query: bf16, key: bf16, dst: bf16, accumulate: f32}
+semantics:
+  ranges: {b: B, q: Q, t: T, w: W}
+  steps:
+    - score[b, q, t] += query[b, q, w] * key[b, t, w]
+    - peak[b, q] max= score[b, q, t]
+    - share[b, q, t] = to_bf16(max(score[b, q, t] - peak[b, q], -8))
+    - dst[b, q, w] += share[b, q, t] * key[b, t, w]
 """
 
 

@@ -104,14 +104,14 @@ static bool exchanges(const opwright_contraction *q) {
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
 }
 
-// Vectors, tiles and chunks of one product; the chunks do not depend on its rows.
-static void tiles_of(plan *p) {
+// Vectors, tiles and chunks of one product; the chunks do not depend on its rows. `registers`: AMX reads left in place.
+static void tiles_of(plan *p, bool registers) {
     const opwright_contraction *q = &p->q;
     p->vectors = max(1, ceil_div(q->columns, LANES));
     p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
     const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
     p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
-                  (in_registers(q) || narrow || (spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES)));
+                  (registers || narrow || (spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES)));
     p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
     p->units = ceil_div(q->terms, UNIT_CHANNELS);
     p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * 4) : CHUNK_UNITS));
@@ -127,7 +127,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         exchange(q);
     for (int64_t b = 0; b < q->batches; b++)
         p->products *= q->batch[b];
-    tiles_of(p);
+    tiles_of(p, in_registers(q));
     const int64_t vector_bytes = p->chunk * LANES * 4;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;

@@ -14,14 +14,16 @@ static int64_t products_of(const opwright_contraction *q) {
     return products;
 }
 
-// The plan of up to `rows` rows of one product. `q->batches` stay, for the first cells of a product.
+// The plan of up to `rows` rows of one product. `q->batches` stay, for the first cells of a product. Fewer rows need no
+// more scratch: a block has few at the end of a product.
 static void block_plan_of(plan *p, const opwright_contraction *contraction, int64_t rows) {
     *p = (plan){.q = *contraction};
     if (contraction->swapped)
         exchange(&p->q);
     p->products = products_of(&p->q);
+    const bool registers = in_registers(&p->q);
     p->q.rows = rows;
-    tiles_of(p);
+    tiles_of(p, registers);
     p->stage_chunks = p->chunks, p->stage_vectors = p->share = p->vectors;
     p->block = max(1, min(BLOCK_TILES, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * 4)));
     const int64_t most = min(p->tiles, p->block) * max_rows(p->wide);
