@@ -80,3 +80,12 @@ def test_the_operator_of_a_derived_gradient_passes_the_checks_of_pytorch(op: Op,
     operator = getattr(operators, op.function).default
     inputs, attributes = next(iter(legal(op, rng("torch", op.op), 20)))
     torch.library.opcheck(operator, tuple(given(op, inputs)), attributes, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_a_square_operand_of_another_kind_does_not_decide_the_order_of_a_result(operators: Any) -> None:
+    src, weights = torch.randn(4, 4), torch.randn(4, 4).t()
+    for _ in range(3):  # compiled glue knows the later ones
+        assert operators.mat_mul(src, weights).stride() == (4, 1)
+        assert operators.add(weights, src).stride() == (1, 4)
+    compiled = torch.compile(lambda a, b: operators.mat_mul(a, b), fullgraph=True, backend="aot_eager")
+    assert compiled(src, weights).stride() == (4, 1)

@@ -125,11 +125,13 @@ def result(operation: Operation, inputs: list[Any], attributes: list[Any]) -> An
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def pattern(operation: Operation, inputs: Sequence[Any], shape: Sequence[Any]) -> torch.Tensor | None:
-    """The input whose strides the output has: the first of its shape whose memory has gaps or another order."""
+def pattern(operation: Any, inputs: Sequence[Any], shape: Sequence[Any]) -> torch.Tensor | None:
+    """The input whose strides the output has: the first of its axes and shape whose memory is not in their order."""
     if len(outputs_of(operation)) > 1 or not hasattr(operation, "outputs"):
         return None
-    for value in inputs:
+    for info, value in zip(operation.inputs, inputs):
         if isinstance(value, torch.Tensor) and not value.is_contiguous() and tuple(value.shape) == tuple(shape):
-            return value
+            axes = {one.name: one.axes for one in operation.arrays_}
+            if axes[info.name] == axes[outputs_of(operation)[0]]:  # a square matrix may be as large by chance
+                return value
     return None
