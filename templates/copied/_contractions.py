@@ -302,7 +302,7 @@ class _One:
     def window(self) -> Product | None:
         """By the engine of convolutions, where operands and sums are related as theirs."""
         problem = _windows.problem_of(self.placed, self.extents()) if self.slid and self.label != BYTES else None
-        if problem is None or _windows.beside(problem):
+        if problem is None:
             return None
         group = ("window_data", "window_data", "window_weights")[problem.solve]
         group = "window_channelwise" if _windows.channelwise(problem) else group

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from opwright.derive.phases import staged
 from opwright.load import load_texts
+from opwright.oracle.validate import NUMPY
 from support.generated import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
@@ -89,3 +91,51 @@ def test_divisors_without_letters_divide_the_sums(value: str, tmp_path: Path) ->
             with instruction_set(module, isa):
                 problem = first_disagreement(module, library.ops[0], rng(isa, value), 6, Counter[str]())
                 assert problem is None, f"{isa}: {problem}"
+
+
+LAST = """op: Blur
+revision: 1
+summary: Windows of every channel with the same weights, channels last.
+dims: {samples: N, high: H, wide: W, channels: C, rows: P, columns: Q, taps: {symbol: U, min: 1}}
+attributes: [{name: stride, symbol: S, type: s64, default: "1", min: 1}]
+inputs: [{name: x, dims: {N: N, H: H, W: W, C: C}}, {name: f, dims: {U: U}}]
+outputs: [{name: y, dims: {N: N, P: P, Q: Q, C: C}}]
+dtypes:
+  - {x: f32, f: f32, y: f32, accumulate: f32}
+  - {x: bf16, f: f32, y: bf16, accumulate: f32}
+  - {x: bf16, f: bf16, y: f32, accumulate: f32}
+shape: {P: "floor((H - 1) / S) + 1", Q: "floor((W - 1) / S) + 1"}
+semantics:
+  ranges: {n: N, p: P, q: Q, c: C, u: U, v: U}
+  steps:
+    - y[n, p, q, c] += x[n, S * p + u - 1, S * q + v - 1, c] * f[u] * f[v]
+"""
+
+
+@pytest.mark.sweep
+def test_channels_that_share_their_weights_are_windows_of_their_own(tmp_path: Path) -> None:
+    random = rng("shared weights")
+    with quick_compiler(tmp_path):
+        library, module = package({"blur.yaml": LAST}, tmp_path, "shared_weights")
+        for isa in serving(module, library.ops[0])[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                for n, h, w, c, taps, stride in (
+                    (2, 5, 7, 16, 3, 1),
+                    (1, 9, 4, 37, 2, 2),
+                    (3, 1, 6, 33, 4, 1),
+                    (1, 4, 4, 1, 3, 2),
+                ):
+                    for row in library.ops[0].dtypes:
+                        x, f = (
+                            random.integers(-3, 4, shape).astype(NUMPY[row[k]])
+                            for k, shape in (("x", (n, h, w, c)), ("f", (taps,)))
+                        )
+                        padded = np.pad(x.astype(np.float64), ((0, 0), (1, taps), (1, taps), (0, 0)))
+                        whole = sum(
+                            padded[:, u : u + h, v : v + w] * float(f[u]) * float(f[v])
+                            for u in range(taps)
+                            for v in range(taps)
+                        )
+                        found = module.blur(x, f, stride=stride)
+                        expected = whole[:, ::stride, ::stride].astype(np.float32).astype(NUMPY[row["y"]])
+                        assert (found == expected).all(), f"{isa} {row} {(n, h, w, c, taps, stride)}"

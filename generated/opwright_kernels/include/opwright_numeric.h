@@ -80,6 +80,19 @@ static inline int64_t opwright_past_named(double value, int64_t extent)
     return opwright_min(at + 1 + (at > 0 ? at >> 23 : 0), extent);
 }
 
+// Of an integer that is compared as a real number.
+static inline int64_t opwright_named_whole(int64_t value, int64_t extent)
+{
+    const int64_t at = value < 0 || value > extent ? extent : value;
+    return at - (at >> 23);
+}
+
+static inline int64_t opwright_past_named_whole(int64_t value, int64_t extent)
+{
+    const int64_t at = value < 0 ? -1 : value < extent ? value : extent - 1;
+    return at + 1 + (at > 0 ? opwright_min(at >> 23, extent - 1 - at) : 0);
+}
+
 static inline int64_t opwright_named_s64(int64_t value, int64_t extent)
 {
     return value < 0 || value > extent ? extent : value;

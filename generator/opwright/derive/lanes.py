@@ -12,6 +12,7 @@ from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import over_pairs
+from .picking import picks
 from .program import Part, Program
 from .rewrites.joining import merged
 
@@ -34,8 +35,16 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 pair = found.pair(read.tensor, number, read.indices[number]) if separate else None
                 walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
+    named = _named(found, parts)
+    walked = {letter: None for letter in walked if letter not in named} or walked
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
+
+
+def _named(found: Program, parts: Sequence[Part]) -> set[str]:
+    """The letters that conditions name, and those that name them: such cells are taken one by one."""
+    pairs = [pick for part in parts for formula in part.formulas for pick in picks(found, part, formula)]
+    return {pick.letter for pick in pairs}.union(*(expr.names(pick.value) for pick in pairs))
 
 
 def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from ...derive.picking import Pick, scattered
 from ...derive.program import Part
 from ...language import expr
-from ..nodes import Call, Declare, Name
+from ...language.expr import Read
+from ..nodes import Call, Cast, Declare, Name
 from .bounds import Bounds
 from .loops import Loop, Loops
+
+WHOLE = ("s64", "s32", "s8", "u8")  # which need no rounding
 
 
 def ordered(
@@ -40,15 +43,17 @@ def narrow(loops: Loops, part: Part, named: Sequence[Pick], order: Sequence[str]
     """
     narrowed = set[str]()
     values, letters = loops.values_of(part.target.tensor), loops.program.letters
-    whole = "_s64" if values.accumulate == "s64" else ""
     for pick in named:
         within = [letters[name] for name in expr.names(pick.value) & letters.keys() - {*loops.phase.own}]
         before = {*order[: order.index(pick.letter)]} if pick.letter in order else set[str]()
         if pick.letter in order and before.issuperset(copy for one in within for copy, _ in loops.copies(one)):
             narrowed.add(pick.letter)
-            arguments = (values.cell(pick.value), loops.extent(letters[pick.letter], 0))
+            value, kind = values.cell(pick.value), "_s64" if values.accumulate == "s64" else ""
+            if isinstance(pick.value, Read) and loops.dtype(pick.value.tensor) in WHOLE:
+                value, kind = Cast("int64_t", loops.element(pick.value)), "_whole"
+            arguments = (value, loops.extent(letters[pick.letter], 0))
             for found, side in ((bounds.low, "named"), (bounds.high, "past_named")):
-                end = Declare(f"{pick.letter}_{side}_", Call(f"opwright_{side}{whole}", arguments))
+                end = Declare(f"{pick.letter}_{side}_", Call(f"opwright_{side}{kind}", arguments))
                 bounds.before.setdefault(pick.letter, []).append(end)
                 found.setdefault(pick.letter, []).append(Name(end.name))
     return narrowed
