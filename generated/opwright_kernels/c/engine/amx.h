@@ -13,7 +13,6 @@
 enum {
     AMX_ROWS = 16,  // of a register, of 64 bytes each
     AMX_UNITS = 16, // of a row
-    AMX_LONG = 8 * AMX_UNITS, // of a run, which whole registers multiply, also part by part
 };
 
 // As the instruction reads it.
@@ -38,7 +37,7 @@ typedef struct amx_shapes {
 INLINE int64_t amx_units(int64_t length) {
     if (length <= AMX_UNITS)
         return length;
-    for (uint32_t all = (uint32_t)length, units = AMX_UNITS; length < AMX_LONG && all / units <= all / AMX_UNITS + 2; units--)
+    for (uint32_t all = (uint32_t)length, units = AMX_UNITS; all / units <= all / AMX_UNITS + 2; units--)
         if (all % units == 0)
             return units;
     return AMX_UNITS;

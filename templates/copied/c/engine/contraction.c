@@ -26,8 +26,6 @@ enum {
     TOGETHER = 256,            // columns of rows that are finished together, maximum
     TASKS = 4,                 // for each worker, to balance their load
     PACKED_VECTORS = 8,        // of a task that packs
-    PART_UNITS = 128,          // of terms that AMX multiplies at a time, so that a panel stays in the first-level cache: 2,250
-                               // GFLOP/s; 32 1,230, 64 1,720, 256 1,950, 512 1,740, or 1,550 with sums in rows of 4 KiB (Xeon, gcc 12.2)
     REGISTER_COLUMNS = 128,    // maximum for which AMX reads left in place: 128x768x3072 transposed
                                // 590 us, packed 820 (the same)
     TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7

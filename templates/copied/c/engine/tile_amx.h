@@ -109,7 +109,8 @@ INLINE void amx_put_all(const operands *o, int64_t vector, int rows, int wide, c
 
 static void amx_tile(const operands *o, int rows, int vectors) {
     float local[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
-    const int64_t units = o->begun || o->run_count == 0 ? AMX_UNITS : amx_units(o->runs->length); // parts are whole registers
+    const bool whole = o->begun || o->run_count == 0 || o->runs->length >= PART_UNITS;
+    const int64_t units = whole ? AMX_UNITS : amx_units(o->runs->length);
     if (!o->shaped)
         amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS), units);
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
