@@ -99,7 +99,7 @@ def test_valgrind_finds_nothing(isa: str, installed: Path, tmp_path: Path) -> No
 
 def sources(folder: Path, isa: str) -> tuple[str | Path, ...]:
     """What a program with all of the library in it is compiled from."""
-    files = [*(folder / "interface").glob("*.c"), *(folder / "c").glob("log_softmax*.c"), folder / "c/engine/team.c"]
+    files = [*(folder / "interface").rglob("*.c"), *(folder / "c").glob("log_softmax*.c"), folder / "c/engine/team.c"]
     include = [f"-I{folder / name}" for name in ("interface", "public", "include", "c/engine")]
     return (*include, f"-DOPWRIGHT_HAS_{isa.upper()}", f"-DOPWRIGHT_ISA={isa}", *files, EXAMPLES / "log_softmax.c")
 

@@ -11,7 +11,7 @@ from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
 from support.c_library import CLibrary, Refused
 from support.generated import FULL, rng
-from support.package import package
+from support.package import ROOT, package
 from support.random_chains import ATTENTION
 from support.spec_packages import usable
 from support.step_calls import StepCaller
@@ -19,6 +19,7 @@ from support.step_calls import StepCaller
 from .test_build import needs, run
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
+TEMPLATES = ROOT / "templates" / "interface"
 # Lists of real numbers with defaults, steps that words choose, arrays that are read as one, an input that is -inf where
 # it is omitted, a contraction of windows, an axis that a word leaves out, axes side by side; in the long form, all.
 SOME = (
@@ -106,6 +107,39 @@ def test_operations_that_are_named_like_an_engine_have_their_kernels(tmp_path: P
     assert all(f"c/{name}" in build for name in kernels)
     assert "c/engine/contraction.c" in build
     assert "contract_f32_avx2" in tables
+
+
+def exported(tmp_path: Path, *names: str) -> tuple[int, Path]:
+    """The exit code of an export of operations of some names, and its folder."""
+    spec, source = tmp_path / "specs", tmp_path / "source"
+    spec.mkdir()
+    for name in names:
+        text = (FORMULAS / "swiglu.yaml").read_text().split("\n", 1)[1]
+        (spec / f"{name.lower()}.yaml").write_text(f"op: {name}\n{text}")
+    arguments = ["--spec", str(spec), "--output", str(tmp_path / "package")]
+    assert cli.main(["generate", *arguments]) == 0
+    return cli.main(["export", str(source), "--c", *arguments]), source
+
+
+def test_operations_may_be_named_like_the_sources_of_the_library(tmp_path: Path) -> None:
+    """The source of `Products` was written over that of contractions, and the library did not link."""
+    code, source = exported(tmp_path, "Cpu", "Products", "Refuse", "Tables", "Text")
+    assert code == 0
+    build = (source / "CMakeLists.txt").read_text()
+    for name in ("cpu", "products", "refuse", "text"):
+        assert (source / f"interface/{name}.c").read_text() == (TEMPLATES / f"{name}.c").read_text()
+        assert f"interface/{name}.c" in build
+        assert f"interface/operations/{name}.c" in build
+    assert "opwright_tables_sizes" in (source / "interface/operations/tables.c").read_text()
+
+
+def test_operations_whose_names_in_c_meet_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, source = exported(tmp_path, "BatchNorm", "BatchNormInfer")
+    assert code == 2
+    assert (
+        "batch_norm has a C name batch_norm_infer, as another operation has; give that one" in capsys.readouterr().err
+    )
+    assert not source.exists()
 
 
 def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

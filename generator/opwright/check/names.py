@@ -24,6 +24,8 @@ PYTHON_NAMES = frozenset({
 # Suffixes of its variables for each tensor: `src_axes`.
 TENSOR_SUFFIXES = ("shape", "giver", "order", "axes", "arrangement")
 TENSORS = ("input", "output")
+# A word that no name has, as variables of the C interface do.
+OWN_WORD = "opw"
 # Names in the entries of fast kernels, which take tensors as parameters.
 ENTRY_NAMES = FAST_NAMES | {"problem"}
 # `accumulate` is a word of the rows of data types, `count` one of finish. Kernels of steps end their names with `_`.
@@ -64,12 +66,14 @@ def names(op: Op) -> Iterator[Problem]:
     shapes = {giver.name for giver in op.stated_by(op.output)}
     derived = {f"{tensor.name}_{suffix}" for tensor in (*op.inputs, *op.outputs) for suffix in TENSOR_SUFFIXES} - shapes
     taken = ALWAYS_TAKEN if op.semantics.steps else TAKEN
+    members = frozenset(_members(op))
     for what, name, at in _named(op):
         own = ENTRY_NAMES if what in TENSORS and op.normal_form is not None else frozenset[str]()
         own = own | (taken | derived if what != "name of a step" else frozenset())  # names of steps exist in C only
         if what not in ("output", "name of a step") or not op.semantics.steps:
             own = own | {OUT}
-        if name in own or name.startswith("opwright"):
+        own = own | (members if what == "attribute" else frozenset())
+        if name in own or name.startswith("opwright") or OWN_WORD in name.split("_"):
             pattern = (IDENTIFIER if what in ("attribute", *TENSORS, "parameter", "name of a step") else SYMBOL).pattern
             hint = example(name, pattern, own | RESERVED | RESERVED_BY_CALL)
             message = f"generated code defines '{name}' itself; choose another name for this {what}{hint}"
@@ -90,6 +94,15 @@ def names(op: Op) -> Iterator[Problem]:
                 "name-case",
                 f"'{symbol}' and '{other}' differ only in case; entries of both would be '{symbol.lower()}_'",
             )
+
+
+def _members(op: Op) -> Iterator[str]:
+    """What kernels of steps have in their struct of sizes, beside the numbers of attributes."""
+    for step in op.semantics.steps:
+        yield from (f"{assignment.target.tensor}_at" for assignment in step.assignments)
+    for run in op.runs:
+        yield from (f"{run}_rank", f"{run}_extents")
+    yield from (f"word_{attribute.name}" for attribute in op.attributes if attribute.type in ("string", "bool"))
 
 
 def _function_name(op: Op) -> Iterator[Problem]:

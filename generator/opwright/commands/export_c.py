@@ -43,6 +43,8 @@ SOURCES = (
     ),
     "tables.c",
 )
+OPERATIONS = f"{FOLDER}/operations"  # the sources of the operations, which may be named like those of SOURCES
+FUNCTIONS = ("", "_workspace", "_infer", "_call")  # what follows an operation's function in the names of its header
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances")
 
 
@@ -66,6 +68,7 @@ def export_c(project: Project, folder: Path, name: str, ops: Sequence[str]) -> N
     _same_operations(project, library, kernels)
     env = render.environment(project.templates)
     made = [op for op in library.every if op.function in wanted or not wanted]
+    _distinct([op.function for op in made])
     views = [c_interface.interface(op, library, env) for op in made]
     units = _units(kernels, [op.function for op in made])
     groups = _groups(units, project.output)
@@ -93,6 +96,15 @@ def _same_operations(project: Project, library: Library, kernels: Any) -> None:
         )
 
 
+def _distinct(functions: Sequence[str]) -> None:
+    """Refuse operations of which one's function would have the name of what another's header declares."""
+    for function in functions:
+        for end in FUNCTIONS[1:]:
+            if f"{function}{end}" in functions:
+                message = f"the operation {function} has a C name {function}{end}, as another operation has"
+                raise UsageError(f"{message}; give that one another name by `function`, or export them apart")
+
+
 def _copied(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
@@ -115,7 +127,7 @@ def texts(
         "groups": groups,
         "engines": {label: _engines(label, units) for label in ENGINE_LABELS},
         "sections": places,
-        "interface_sources": [*SOURCES, *(f"{view.op.function}.c" for view in views)],
+        "interface_sources": [*SOURCES, *(f"operations/{view.op.function}.c" for view in views)],
     }
 
     def printed(template: str, *names: str) -> tuple[str, dict[str, Any]]:
@@ -134,7 +146,7 @@ def texts(
     for view in views:
         unit = None if view.op.stepped else render.unit(view.op)
         parameters = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit, "prefix": prefix(name)}
-        files[f"{FOLDER}/{view.op.function}.c"] = "operation.c.j2", parameters
+        files[f"{OPERATIONS}/{view.op.function}.c"] = "operation.c.j2", parameters
     return files
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..memo import memoised
+from . import hints
 from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_LENGTH = 500
@@ -134,6 +135,7 @@ _TOKEN = re.compile(
 class _Parser:
     def __init__(self, text: str, mark: Mark) -> None:
         self.mark = mark
+        self.text = text
         if len(text) > MAX_LENGTH:
             raise self.error(0, f"an expression has at most {MAX_LENGTH} characters, this one has {len(text)}")
         self.tokens = list(self._scan(text))
@@ -148,7 +150,7 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if not found:
-                raise self.error(at, f"{text[at]!r} is not part of the expression language")
+                raise self.error(at, f"{text[at]!r} is not part of the expression language{hints.sign(text[at:])}")
             if found.lastgroup != "space":
                 kind = found.lastgroup or ""
                 if kind == "name" and found.group() in ("and", "or", "not"):
@@ -178,7 +180,8 @@ class _Parser:
         result = self.disjunction()
         kind, text, at = self.tokens[self.position]
         if kind != "end":
-            raise self.error(at, f"unexpected '{text}' after the end of the expression")
+            hint = hints.sign(self.text[at:])
+            raise self.error(at, f"unexpected '{text}' after the end of the expression{hint}")
         if depth(result) > MAX_TREE:
             raise self.error(0, f"an expression has at most {MAX_TREE} nested operations; give a part of it a name")
         return result
@@ -252,7 +255,7 @@ class _Parser:
         if kind == "name":
             return self.named(text, column)
         self.position -= 1
-        raise self.error(column, f"expected a value but found '{text}'")
+        raise self.error(column, f"expected a value but found '{text}'{hints.sign(self.text[column - 1 :][:2])}")
 
     def named(self, name: str, column: int) -> Expr:
         if self.accept("["):
@@ -260,7 +263,12 @@ class _Parser:
         if not self.accept("("):
             return Number(math.inf, column) if name == "inf" else Name(name, column)
         if name not in ALL_FUNCTIONS:
-            raise self.error(column, f"there is no function '{name}'{suggestion(name, ALL_FUNCTIONS)}")
+            hint = (
+                hints.function(name)
+                or suggestion(name, ALL_FUNCTIONS)
+                or f"; SPEC.md lists all, and an element is {name}[...]"
+            )
+            raise self.error(column, f"there is no function '{name}'{hint}")
         arguments = self.list_until(")")
         minimum, maximum = ALL_FUNCTIONS[name]
         if not minimum <= len(arguments) <= maximum:

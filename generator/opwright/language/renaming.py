@@ -36,9 +36,11 @@ def _rename(value: Any, old: str, new: str) -> Any:
     if isinstance(value, (Located, Assignment)):
         text = _within(value.text, old, new)
         trees = {
-            f.name: _rename(getattr(value, f.name), old, new) for f in dataclasses.fields(value) if f.name != "text"
+            f.name: _rename(getattr(value, f.name), old, new)
+            for f in dataclasses.fields(value)
+            if f.name not in ("text", "op")  # `sum` is the name of an operator, too
         }
-        return type(value)(**{**trees, "text": text})
+        return dataclasses.replace(value, **trees, text=text)
     if isinstance(value, Node):
         changed: dict[str, Any] = {}
         for field in dataclasses.fields(value):  # type: ignore[arg-type]

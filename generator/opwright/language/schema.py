@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import yaml
 
-from . import expr
+from . import expr, hints
 from .reserved import refusal
 from .source import Mark, Problem, SpecInvalid, suggestion
 
@@ -107,7 +107,9 @@ class Word:
             return ""
         mark = mark_of(node, file)
         if len(text) > 64 or not re.fullmatch(self.pattern, text):
-            problems.note(mark, "name", f"{text[:70]!r} is not {self.what} (it must match {self.pattern}, 64 at most)")
+            hint = hints.spelled(text[:70], self.pattern)
+            form = f"it must match {self.pattern}, 64 at most"
+            problems.note(mark, "name", f"{text[:70]!r} is not {self.what} ({form}){hint}")
         elif self.identifier and (message := refusal(text, expr.FUNCTIONS, self.pattern)) is not None:
             problems.note(mark, "name-reserved", message + self.alias.format(text))
         return spelled(text, mark)
@@ -125,7 +127,8 @@ class OneOf:
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
         text = _scalar(node, file, problems, f"one of {', '.join(self.words)}")
         if text is not None and text not in self.words:
-            hint = suggestion(text, self.words)
+            word = hints.word(text, self.words)
+            hint = f"; write {word}" if word else suggestion(text, self.words)
             problems.note(mark_of(node, file), "value", f"{text[:70]!r} is none of {', '.join(self.words)}{hint}")
             return self.words[0]
         return spelled(text or self.words[0], mark_of(node, file))
@@ -227,9 +230,10 @@ class Statement:
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
         mark = mark_of(node, file).moved(int(quoted))
         found = _ASSIGNMENT.fullmatch(text) if len(text) <= 2 * expr.MAX_LENGTH else None
-        if not found or found["op"] not in self.operators:
+        hint = hints.operator(text[: expr.MAX_LENGTH])
+        if not found or found["op"] not in self.operators or hint:
             forms = ", or ".join(f"out[...] {operator}= value" for operator in self.operators)
-            problems.note(mark, "semantics-form", f"expected {forms}")
+            problems.note(mark, "semantics-form", f"expected {forms}{hint}")
             return None
         try:
             target = expr.parse(found["target"], mark)
@@ -239,7 +243,8 @@ class Statement:
             problems.extend(invalid.problems)
             return None
         if not isinstance(target, expr.Read):
-            problems.note(mark, "semantics-form", "the left side must be a tensor with its indices")
+            message = "the left side must be a tensor with its indices, as in dst[n, m], or total[] for one number"
+            problems.note(mark, "semantics-form", message)
             return None
         return Assignment(target, ASSIGNMENTS[found["op"]], value, text, mark, value_at)
 
@@ -255,7 +260,9 @@ class ListOf:
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> tuple[Any, ...]:
         if not isinstance(node, yaml.SequenceNode):
-            problems.note(mark_of(node, file), "kind", f"expected a list but found {_article(node)}")
+            plain = isinstance(node, yaml.ScalarNode) and not node.style and str(node.value)
+            hint = f"; write [{plain}]" if plain and len(plain) <= 60 and plain.isprintable() else ""
+            problems.note(mark_of(node, file), "kind", f"expected a list but found {_article(node)}{hint}")
             return ()
         if len(node.value) > MAX_ITEMS:
             problems.note(mark_of(node, file), "too-many", f"a list has at most {MAX_ITEMS} entries")
@@ -275,7 +282,7 @@ class MapOf:
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for key_node, child in entries(node, file, problems):
+        for key_node, child in entries(node, file, problems, "a mapping, as in {name: value}"):
             key = self.key.decode(key_node, file, problems)
             if key in result:
                 problems.note(mark_of(key_node, file), "duplicate-key", f"{key[:70]!r} appears twice; write it once")
@@ -291,10 +298,12 @@ class MapOf:
         }
 
 
-def entries(node: yaml.Node, file: str, problems: Problems) -> list[tuple[yaml.Node, yaml.Node]]:
+def entries(
+    node: yaml.Node, file: str, problems: Problems, expected: str = "a mapping"
+) -> list[tuple[yaml.Node, yaml.Node]]:
     """The key and value nodes of a mapping; none, and a problem, if the node is not a mapping."""
     if not isinstance(node, yaml.MappingNode):
-        problems.note(mark_of(node, file), "kind", f"expected a mapping but found {_article(node)}")
+        problems.note(mark_of(node, file), "kind", f"expected {expected} but found {_article(node)}")
         return []
     if len(node.value) > MAX_ITEMS:
         problems.note(mark_of(node, file), "too-many", f"a mapping has at most {MAX_ITEMS} entries")
@@ -352,13 +361,16 @@ class Struct:
         if short and isinstance(node, yaml.ScalarNode):
             return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})
         seen: dict[str, Mark] = {}
-        for key_node, child in entries(node, file, problems):
+        needed = [name for name, metadata in keys.items() if metadata["required"]]
+        expected = f"a mapping with {', '.join(needed or list(keys)[:3])}"
+        for key_node, child in entries(node, file, problems, expected):
             name = _scalar(key_node, file, problems, "a key") or ""
             mark = mark_of(key_node, file)
             if name in seen:
                 problems.note(mark, "duplicate-key", f"{name[:70]!r} appears twice; write it once")
             elif name not in keys:
-                problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{suggestion(name, keys)}")
+                hint = suggestion(name, keys) or f"; the keys here are {', '.join(keys)}"
+                problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{hint}")
             else:
                 values[names[name]] = keys[name]["kind"].decode(child, file, problems)
             seen[name] = mark

@@ -177,6 +177,10 @@ def _index(
     except SpecInvalid as invalid:
         yield from invalid.problems
         return
+    if any(isinstance(node, Read) for node in expr.walk(index)):
+        message = f"the index of axis {axis} of '{read.tensor}' reads an array; compare that with a letter of the axis"
+        yield Problem(at, "semantics-index", f"{message}: `dst[n] += select(at[n] == k, src[k], 0)`")
+        return
     if found.base != "int":
         yield Problem(at, "semantics-index", f"the index of axis {axis} of '{read.tensor}' is not an integer")
     elif found.vector != (kind == "spatial"):
