@@ -87,6 +87,7 @@ typedef uint16_t __mmask16;
 #define _mm512_cvtepu16_epi32(v)                                                                                       \
     (__m512i)__builtin_ia32_pmovzxwd512_mask((opwright_v16hi)(v), OPWRIGHT_UNREAD(opwright_v16si), OPWRIGHT_EVERY)
 #define _mm512_cvtneps_pbh(v) __builtin_ia32_cvtneps2bf16_v16sf(v)
+#define _mm512_cvtne2ps_pbh(second, first) __builtin_ia32_cvtne2ps2bf16_v32hi(second, first)
 #define _mm512_dpbf16_ps(sum, a, b) __builtin_ia32_dpbf16ps_v16sf(sum, a, b)
 #define _MM_FROUND_TO_NEAREST_INT 0
 #define OPWRIGHT_CURRENT_DIRECTION 4

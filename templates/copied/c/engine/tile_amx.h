@@ -80,13 +80,20 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
     }
 }
 
-// `rows` rows of `wide` vectors of sums, to the output.
+// `rows` rows of `wide` vectors of sums, to the output. Two vectors of elements are a line, which is stored at once: 4096x64x64
+// 0.7 of the time (Intel Xeon, Emerald Rapids, gcc 12.2).
 INLINE void amx_put(const operands *o, int64_t vector, int rows, int wide, bool elements, bool streamed, const float *sums) {
     const int64_t out_row = o->out_row, bias_row = o->bias_row, bias_vector = o->bias_vector;
     const float *bias = o->bias + vector * bias_vector;
     float *floats = (float *)o->out + vector * LANES;
     sum_cell *cells = (sum_cell *)o->out + vector * LANES;
-    for (int m = 0; m < rows; m++, sums += AMX_BLOCK * LANES, bias += bias_row, floats += out_row, cells += out_row)
+    for (int m = 0; m < rows; m++, sums += AMX_BLOCK * LANES, bias += bias_row, floats += out_row, cells += out_row) {
+        if (sizeof(sum_cell) == 2 && elements && !streamed && wide == 2) {
+            const vec first = vec_load(sums) + vec_load(bias), second = vec_load(sums + LANES) + vec_load(bias + bias_vector);
+            const __m512i line = (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+            memcpy(cells, &line, sizeof line);
+            continue;
+        }
         for (int b = 0; b < wide; b++) {
             const vec sum = vec_load(sums + b * LANES) + vec_load(bias + b * bias_vector);
             if (streamed)
@@ -96,6 +103,7 @@ INLINE void amx_put(const operands *o, int64_t vector, int rows, int wide, bool 
             else
                 vec_store(floats + b * LANES, sum);
         }
+    }
 }
 
 INLINE void amx_put_all(const operands *o, int64_t vector, int rows, int wide, const float *sums) {
