@@ -59,9 +59,9 @@ def test_random_calls_reach_every_kernel(op: str, dtype: str, isa: str) -> None:
         if (name := variant(call).name) not in reached:
             check(call)
             reached.add(name)
-        if reached == every:
+        if reached >= every:
             break
-    assert reached == every != set()
+    assert reached >= every != set()  # where registers are matrices, groups of one channel have those of another one
 
 
 @pytest.mark.sweep

@@ -28,6 +28,7 @@ from .spec_drafts import Rng
 
 ENV = render.environment(ROOT / "templates")
 # Comments and directives have no identifiers.
+CPP = re.compile(r"^#if defined\(__cplusplus\)$.*?^#endif$", re.MULTILINE | re.DOTALL)  # braces around a whole file
 TOKENS = re.compile(r'//[^\n]*|^ *#[^\n]*|"(?:[^"\\\n]|\\.)*"|->|\d[\w.]*|[A-Za-z_]\w*|[^\s\w]|\S', re.MULTILINE)
 Place = tuple[str, int, str]  # the file, the number of its function, and whether it is an argument's name
 
@@ -71,7 +72,8 @@ def identifiers(files: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
 def _c(path: str, text: str) -> Iterator[tuple[Place, str]]:
     """All but members where they are used, which where a struct declares them are seen."""
     function, depth, before = 0, 0, ""
-    for token in TOKENS.findall(re.sub(r"offsetof\((\w+), (\w+)\)", r"\1->\2", text)):
+    text = re.sub(r"offsetof\((\w+), (\w+)\)", r"\1->\2", CPP.sub("", text))
+    for token in TOKENS.findall(text):
         depth += (token == "{") - (token == "}")
         function += depth == 0 and token in ("}", ";")
         if re.match(r"[A-Za-z_]", token) and before not in ("->", "."):
