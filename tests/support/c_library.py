@@ -84,7 +84,7 @@ class Refused(Exception):  # noqa: N818  # an answer, as in the package
 
 def compiled(folder: Path, target: Path, compiler: Sequence[str] = ("gcc", "-O0"), flags: Sequence[str] = ()) -> Path:
     """The library of an export without kernels: it understands calls, infers shapes and refuses."""
-    sources = [*sorted((folder / "interface").glob("*.c")), folder / "c/engine/team.c"]
+    sources = [*sorted((folder / "interface").rglob("*.c")), folder / "c/engine/team.c"]
     include = [f"-I{folder / name}" for name in ("interface", "public", "include", "c/engine")]
     target.mkdir(parents=True, exist_ok=True)
 
