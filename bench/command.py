@@ -16,15 +16,14 @@ from opwright.console import say, table
 from opwright.errors import UsageError
 from rich.console import Console
 
-from . import machine, products, report, results, steps
+from . import machine, own, products, report, results, steps
 from .candidate import CANDIDATES, Refused
 from .disturbed import undisturbed
+from .kinds import AnyRow
 from .measure import References, entrants, measure
 from .process import Processes, processes
-from .products import Product
 from .rows import THREADS, Row, chosen, full
 from .shapes import CELL
-from .steps import StepRow
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -96,11 +95,12 @@ def run(options: Options, out: Console) -> bool:
     return not any("wrong" in stored[row.key]["candidates"].get("ours", {}) for row in rows)
 
 
-def _rows(options: Options) -> list[Row | Product | StepRow]:
+def _rows(options: Options) -> list[AnyRow]:
     return [
         *chosen(options.everything, options.words, options.threads),
         *products.chosen(options.words, options.threads),
         *steps.chosen(options.words, options.threads),
+        *own.chosen(options.words, options.threads),
     ]
 
 
@@ -113,14 +113,17 @@ def _check(options: Options) -> None:
         raise UsageError(f"threads must be from 1 to {cpus}, the CPUs of this process; choose with --threads")
 
 
-def _known(row: Row | Product | StepRow, record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
+def _known(row: AnyRow, record: dict[str, Any] | None, kernels: str | None, options: Options) -> bool:
     if record is None or record["kernels"] != kernels:
         return False
     return entrants(row, options.candidates).keys() <= set(record["candidates"])
 
 
 def _announce(
-    options: Options, rows: list[Row | Product | StepRow], missing: list[Row | Product | StepRow], out: Console
+    options: Options,
+    rows: list[AnyRow],
+    missing: list[AnyRow],
+    out: Console,
 ) -> None:
     total = len(full())
     if not options.everything and not options.words:

@@ -15,9 +15,8 @@ from typing import Any
 
 from .candidate import Refused
 from .disturbed import undisturbed
+from .kinds import AnyRow
 from .process import LIMIT, Died, Process, Processes
-from .products import Product
-from .rows import Row
 from .steps import StepRow
 
 ROUNDS = 5
@@ -47,7 +46,7 @@ class References:
     last: tuple[str, str] | None = None
     found: str | None = None
 
-    def path(self, row: Row | Product | StepRow) -> str | None:
+    def path(self, row: AnyRow) -> str | None:
         """The file with the exact result of a row; None if no witness is installed."""
         if (row.shape, row.solve) != self.last:
             self.last, self.found = (row.shape, row.solve), None
@@ -62,7 +61,7 @@ class References:
         return self.found
 
 
-def entrants(row: Row | Product | StepRow, candidates: Sequence[str]) -> dict[str, Row | Product | StepRow]:
+def entrants(row: AnyRow, candidates: Sequence[str]) -> dict[str, AnyRow]:
     """The candidates that take turns in a row, and the row that each of them gets.
 
     Beside our own f16 stands our own f32, beside our steps a copy of as many bytes as they read and write.
@@ -73,9 +72,7 @@ def entrants(row: Row | Product | StepRow, candidates: Sequence[str]) -> dict[st
     return {**found, "ours_f32": replace(row, dtype="f32")} if row.dtype == "f16" and "ours" in found else found
 
 
-def measure(
-    row: Row | Product | StepRow, candidates: Sequence[str], workers: Processes, references: References
-) -> dict[str, Any]:
+def measure(row: AnyRow, candidates: Sequence[str], workers: Processes, references: References) -> dict[str, Any]:
     """The record of a row: for each candidate its seconds and mode, or the reason that there are none."""
     reference = references.path(row)
     rows = entrants(row, candidates)
@@ -87,7 +84,7 @@ def measure(
     return {"key": row.key, "checked": reference is not None, "candidates": found}
 
 
-def _tried(row: Row | Product | StepRow, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
+def _tried(row: AnyRow, workers: Processes, name: str, reference: str | None) -> dict[str, Any]:
     """Prepares, calls and checks every mode: `modes` has the seconds of that call or the reason that there are none."""
     worker = workers[name, row.threads]
     modes: dict[str, Any] = {}
@@ -133,7 +130,7 @@ def _is_reference_code(how: str) -> bool:
     return any(part.split(":")[0] == "ref" for part in how.split("+"))
 
 
-def _race(rows: dict[str, Row | Product | StepRow], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
+def _race(rows: dict[str, AnyRow], workers: Processes, found: dict[str, dict[str, Any]]) -> None:
     """Runs rounds until they agree. Candidates take turns, a different one first in each round; medians go to `found`.
 
     A candidate far behind the best takes no part: its first time is exact enough, and its rounds would take most of

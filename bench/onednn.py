@@ -16,7 +16,11 @@ from support.onednn_child import CPU_ENGINE, DTYPES, IN_ORDER, Dims, Handle, Lib
 from support.onednn_child import Refused as LibraryRefused
 from support.onednn_peer import library, library_attributes
 
+from . import onednn_own
 from .candidate import Ready, Refused
+from .kinds import AnyTensors
+from .onednn_objects import ALLOCATE, ARGUMENTS, Argument, Objects, step
+from .own import OwnTensors
 from .products import ProductTensors, onednn_s
 from .rows import INPUTS, TWINS, Row
 from .steps import StepTensors
@@ -26,11 +30,8 @@ ANY = 1  # dnnl_format_tag_any
 FORWARD = 96  # dnnl_forward_inference
 ALGORITHMS = {"convolution": 1, "deconvolution": 10}
 INFO = 8  # dnnl_query_impl_info_str
-# dnnl_query_<name>_md, and DNNL_ARG_<name>.
+# dnnl_query_<name>_md.
 MDS = {"src": 129, "diff_src": 130, "weights": 131, "diff_weights": 132, "dst": 133, "diff_dst": 134}
-ARGUMENTS = {"src": 1, "dst": 17, "weights": 33, "diff_src": 129, "diff_dst": 145, "diff_weights": 161}
-FROM, TO = ARGUMENTS["src"], ARGUMENTS["dst"]
-ALLOCATE = Handle(2**64 - 1)
 # The tensors of a primitive of each family: by the computed tensor, its direction and their names in order.
 ROLES = {
     "convolution": {
@@ -46,12 +47,6 @@ ROLES = {
 }
 # The tensors whose format oneDNN chooses.
 FORMATS = {"packed weights": ("weights",), "packed all": ("big", "small", "weights"), "plain": ()}
-
-
-class Argument(ctypes.Structure):
-    """`dnnl_exec_arg_t`."""
-
-    _fields_ = (("arg", ctypes.c_int), ("memory", Handle))
 
 
 class Candidate:
@@ -76,18 +71,22 @@ class Candidate:
         found = ask().contents
         return {"oneDNN": f"{found.major}.{found.minor}.{found.patch}"}
 
-    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: AnyTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul, plain"]
+        if isinstance(tensors, OwnTensors):
+            return list(onednn_own.FORMATS)
         if isinstance(tensors, StepTensors):
             return []  # its primitives are not bound here
         op = tensors.row.op
         return [f"{family}, {form}" for family in ROLES for form in FORMATS] + [f"graph {op}", f"graph {TWINS[op]}"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
+    def ready(self, tensors: AnyTensors, mode: str) -> Ready:
         try:
             if isinstance(tensors, ProductTensors):
                 return onednn_s(self, tensors, DTYPES, Dims, Argument)
+            if isinstance(tensors, OwnTensors):
+                return onednn_own.ready(self, tensors, mode)
             assert isinstance(tensors, Tensors)
             with ExitStack() as stack:
                 if mode.startswith("graph "):
@@ -117,14 +116,13 @@ class Candidate:
         return Ready(run=run, result=lambda: tensors.canonical(row.solve))
 
 
-class _Primitive:
+class _Primitive(Objects):
     """A convolution or deconvolution with the reorders that it needs."""
 
     def __init__(
         self, candidate: Candidate, stack: ExitStack, tensors: Tensors, family: str, free: tuple[str, ...]
     ) -> None:
-        self.library, self.stack = candidate.library, stack
-        self.engine, self.stream = candidate.engine, candidate.stream
+        super().__init__(candidate, stack)
         self.tensors, self.family, self.free = tensors, family, free
         self.groups = tensors.row.geometry.groups
 
@@ -146,16 +144,7 @@ class _Primitive:
                     before.append(self.reorder(plain_md, memory, wanted, other))
                 memory = other
             arguments.append((ARGUMENTS[role], memory))
-        steps = [*before, _step(primitive, arguments), *after]
-        execute, wait = self.library.dll.dnnl_primitive_execute, self.library.dll.dnnl_stream_wait
-
-        def run() -> None:
-            status = 0
-            for handle, count, given in steps:
-                status |= execute(handle, self.stream, count, given)
-            if status | wait(self.stream):
-                raise Refused("primitive_execute failed")
-
+        run = self.runs([*before, step(primitive, arguments), *after])
         info = ctypes.c_char_p()
         self.library.call("primitive_desc_query", primitive_desc, INFO, 0, ctypes.byref(info))
         return Ready(run, lambda: self.tensors.canonical(row.solve), (info.value or b"").decode())
@@ -212,26 +201,6 @@ class _Primitive:
         if self.groups > 1:
             pairs.insert(0, (self.groups, small * strides[0]))
         return [extent for extent, _ in pairs], [stride for _, stride in pairs]
-
-    def memory(self, md: Handle, where: Any) -> Handle:
-        return self.made("memory", "memory_create", md, self.engine, where if where is ALLOCATE else Handle(where))
-
-    def reorder(self, from_md: Handle, source: Handle, to_md: Handle, target: Handle) -> Any:
-        create = "reorder_primitive_desc_create"
-        described = self.made("primitive_desc", create, from_md, self.engine, to_md, self.engine, None)
-        return _step(self.made("primitive", "primitive_create", described), [(FROM, source), (TO, target)])
-
-    def made(self, kind: str, create: str, *arguments: Any) -> Handle:
-        """The object that `dnnl_<create>` makes, and `dnnl_<kind>_destroy` destroys in the end."""
-        handle = Handle()
-        self.library.call(create, ctypes.byref(handle), *arguments)
-        self.stack.callback(self.library.call, f"{kind}_destroy", handle)
-        return handle
-
-
-def _step(primitive: Handle, arguments: list[tuple[int, Handle]]) -> tuple[Handle, int, Any]:
-    given = (Argument * len(arguments))(*(Argument(number, memory) for number, memory in arguments))
-    return primitive, len(arguments), given
 
 
 def _tensor(number: int, array: Array, dtype: str) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from opwright.language.hashing import text_hash
 from opwright.language.surface import snake_case
 
 from .candidate import Ready, Refused
+from .kinds import AnyTensors
+from .own import OwnTensors
+from .own import ours as ours_of_own
 from .products import ProductTensors, ours
 from .rows import INPUTS
 from .steps import StepTensors
 from .steps import ours as ours_of_steps
-from .tensors import Tensors
 
 
 class Candidate:
@@ -33,12 +35,14 @@ class Candidate:
         versions = {"opwright": __version__, "python": platform.python_version(), "numpy": np.__version__}
         return {**versions, "kernels": text_hash(json.dumps(sorted(code)))[:12]}
 
-    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: AnyTensors) -> list[str]:
         return ["opwright"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
+    def ready(self, tensors: AnyTensors, mode: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return ours(tensors, self.threads)
+        if isinstance(tensors, OwnTensors):
+            return ours_of_own(tensors, self.threads)
         if isinstance(tensors, StepTensors):
             return ours_of_steps(tensors, self.threads)
         row = tensors.row

@@ -13,10 +13,13 @@ import numpy as np
 import torch
 
 from .candidate import Ready, Refused
+from .kinds import AnyTensors
+from .own import OwnTensors, torch_modes
+from .own import computed as computed_own
 from .products import ProductTensors, torch_s
 from .rows import INPUTS
 from .steps import StepTensors, computed
-from .tensors import Array, Tensors
+from .tensors import Array
 
 PLAIN, CHANNELS_LAST = "plain weights", "channels_last weights"
 FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
@@ -31,19 +34,23 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {"PyTorch": torch.__version__}
 
-    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: AnyTensors) -> list[str]:
         if isinstance(tensors, ProductTensors):
             return ["matmul"]
+        if isinstance(tensors, OwnTensors):
+            return torch_modes(tensors)
         if isinstance(tensors, StepTensors):
             return ["into an array of the caller" if tensors.row.case.reuses else "into a new array"]
         row = tensors.row
         last = row.layout == "NXC" and len(row.geometry.extent) in FORMATS and "weights" in INPUTS[row.op]
         return [CHANNELS_LAST, PLAIN] if last else [PLAIN]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
+    def ready(self, tensors: AnyTensors, mode: str) -> Ready:
         """A call whose result is contiguous in the row's layout."""
         if isinstance(tensors, ProductTensors):
             return torch_s(tensors, tensor, array)
+        if isinstance(tensors, OwnTensors):
+            return computed_own(tensors, mode, tensor, array)
         if isinstance(tensors, StepTensors):
             return computed(tensors, tensor, array)
         row, shape = tensors.row, tensors.row.geometry

@@ -10,10 +10,12 @@ from support import torch_peer
 from support.call import Call
 
 from .candidate import Ready
+from .kinds import AnyTensors
+from .own import OwnTensors
+from .own import exact as exact_own
 from .products import ProductTensors, exactly
 from .rows import INPUTS
 from .steps import StepTensors, exact
-from .tensors import Tensors
 
 
 class Candidate:
@@ -25,12 +27,14 @@ class Candidate:
     def versions(self) -> dict[str, str]:
         return {}
 
-    def modes(self, tensors: Tensors | ProductTensors | StepTensors) -> list[str]:
+    def modes(self, tensors: AnyTensors) -> list[str]:
         return ["float64"]
 
-    def ready(self, tensors: Tensors | ProductTensors | StepTensors, mode: str) -> Ready:
+    def ready(self, tensors: AnyTensors, mode: str) -> Ready:
         if isinstance(tensors, ProductTensors):
             return exactly(tensors)
+        if isinstance(tensors, OwnTensors):
+            return exact_own(tensors)
         if isinstance(tensors, StepTensors):
             return exact(tensors)
         row = tensors.row

@@ -13,12 +13,14 @@ from typing import Any
 from opwright.errors import count
 
 from .disturbed import MISSED
+from .kinds import AnyRow
 from .machine import ceiling
+from .own import OwnRow
 from .products import Product
 from .results import COUNTED, Reached, Results, geomean, reached
 from .rows import DTYPES, LAYOUTS, SOLVES, THREADS, Row, full
 from .shapes import TABLE
-from .steps import LARGE, StepRow
+from .steps import LARGE
 
 NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32", "copy": "copy"}
 PAGE, PLOT, OTHERS = "RESULTS.md", "results.png", "OPERATIONS.md"
@@ -53,7 +55,7 @@ def _target_row(entry: Reached) -> tuple[str, ...]:
     )
 
 
-def line(row: Row | Product | StepRow, record: dict[str, Any]) -> str:
+def line(row: AnyRow, record: dict[str, Any]) -> str:
     """A row in one line of text."""
     outcomes = [f"{NAMES.get(name, name)} {outcome(entry)}" for name, entry in record["candidates"].items()]
     return f"{row.key}: {', '.join(outcomes)}" + ("" if record["checked"] else " (not checked)")
@@ -120,7 +122,11 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
 
 def others(found: Results) -> str:
     """The page of matrix products and of operations of steps; "" where none was measured."""
-    tables = [*_products(found), *_steps(found)]
+    tables = [
+        *_rates(found, "Matrix products", found.products()),
+        *_rates(found, "Fused layers, and products and convolutions of bytes", found.own()),
+        *_steps(found),
+    ]
     if not tables:
         return ""
     parts = [
@@ -133,10 +139,10 @@ def others(found: Results) -> str:
     return "\n\n".join([*parts, *tables, "## Machine", *_machine(found)]) + "\n"
 
 
-def _products(found: Results) -> list[str]:
-    """Matrix products beside both peers, and the geometric means by dtype and number of threads."""
+def _rates(found: Results, title: str, rows: Iterable[Product | OwnRow]) -> list[str]:
+    """Rows of products beside both peers, and the geometric means by kind, dtype and number of threads."""
     lines, groups = [], dict[str, list[float]]()
-    for row in found.products():
+    for row in rows:
         mine = found.seconds(row, "ours")
         if mine is None:
             continue
@@ -144,13 +150,13 @@ def _products(found: Results) -> list[str]:
         lines.append((row.key, f"{mine * 1e3:.3g}", f"{row.flops / mine / 1e9:.0f}", *map(_ratio, ratios)))
         better = min((ratio for ratio in ratios if ratio is not None), default=None)
         if better is not None:
-            groups.setdefault(f"{row.dtype}, {_count(row.threads)}", []).append(better)
+            groups.setdefault(f"{row.key.split('/')[0]}, {row.dtype}, {_count(row.threads)}", []).append(better)
     if not lines:
         return []
     means = [(name, str(len(some)), f"{geomean(some):.2f}", f"{min(some):.2f}") for name, some in groups.items()]
     heads = ("row", "ours, ms", "GFLOP/s", "oneDNN", "PyTorch")
     summary = _table(("rows", "count", "better of both, geometric mean", "least"), means)
-    return ["## Matrix products", summary, _table(heads, lines)]
+    return [f"## {title}", summary, _table(heads, lines)]
 
 
 def _steps(found: Results) -> list[str]:

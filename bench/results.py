@@ -14,8 +14,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from . import products, steps
+from . import own, products, steps
+from .kinds import AnyRow
 from .machine import ceiling
+from .own import OwnRow
 from .products import Product
 from .rows import FEW, Row, every
 from .steps import StepRow
@@ -44,11 +46,15 @@ class Results:
         """The measured rows of operations of steps."""
         return (row for row in steps.every() if row.key in self.records)
 
-    def seconds(self, row: Row | Product | StepRow, candidate: str) -> float | None:
+    def own(self) -> Iterator[OwnRow]:
+        """The measured rows of the benchmark's own specs."""
+        return (row for row in own.every() if row.key in self.records)
+
+    def seconds(self, row: AnyRow, candidate: str) -> float | None:
         found: float | None = self.records.get(row.key, {}).get("candidates", {}).get(candidate, {}).get("seconds")
         return found
 
-    def ratio(self, row: Row | Product | StepRow, against: str) -> float | None:
+    def ratio(self, row: AnyRow, against: str) -> float | None:
         """How many times as fast as a candidate we are: the median over the rounds that both took part in.
 
         A machine that is slow for seconds is slow for both in a round: of 4.9, 5.1, 8.5, 8.6 and 8.9 ms beside oneDNN's

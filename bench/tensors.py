@@ -18,9 +18,9 @@ from .shapes import SHAPES
 
 Array = np.ndarray[Any, Any]
 NUMPY = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
-NUMPY |= {"f64": np.dtype(np.float64), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
+NUMPY |= {"f64": np.dtype(np.float64), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "s32": np.dtype(np.int32)}
 # Of a cell and of the typical cell: the error of a candidate that rounds intermediate sums.
-TOLERANCE = {"f32": 1e-5, "bf16": 2.0**-7, "f16": 2.0**-9, "u8": 0, "s8": 0}
+TOLERANCE = {"f32": 1e-5, "bf16": 2.0**-7, "f16": 2.0**-9, "u8": 0, "s8": 0, "s32": 0}
 ALIGNMENT = 64
 
 

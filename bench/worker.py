@@ -19,9 +19,8 @@ import numpy as np
 from . import candidate
 from .candidate import Candidate, Ready, Refused
 from .disturbed import missing
-from .products import Product, ProductTensors
+from .kinds import AnyRow, AnyTensors
 from .rows import Row
-from .steps import StepRow, StepTensors
 from .tensors import NUMPY, Array, Tensors, bits, wrong
 
 MIN_CALLS = 1
@@ -32,14 +31,14 @@ class Worker:
 
     def __init__(self, made: Candidate) -> None:
         self.candidate = made
-        self.tensors: Tensors | ProductTensors | StepTensors | None = None
+        self.tensors: AnyTensors | None = None
         self.prepared: dict[str, Ready] = {}
         self.expected: tuple[tuple[str, str, str], Array] | None = None
 
     def versions(self) -> dict[str, str]:
         return self.candidate.versions()
 
-    def open(self, row: Row | Product | StepRow) -> list[str]:
+    def open(self, row: AnyRow) -> list[str]:
         """Make the tensors of a row; the modes to compute it."""
         self.close()
         self.tensors = Tensors(row) if isinstance(row, Row) else row.tensors()
