@@ -7,7 +7,7 @@ from collections import Counter
 import opwright_kernels as ok
 import pytest
 
-from bench import products, steps
+from bench import own, products, steps
 from bench.rows import FEW, INPUTS, LAYOUTS, SOLVES, TWINS, Row, chosen, every, full, sample
 from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
 from bench.tensors import NUMPY, wrong
@@ -164,3 +164,29 @@ def test_a_row_of_steps_is_what_pytorch_computes(name: str) -> None:
     assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) == 0
     ready.result()[...] = 0
     assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) > 0
+
+
+def test_rows_of_the_benchmarks_own_specs_are_fused_layers_and_bytes_that_only_words_ask_for() -> None:
+    rows = own.every()
+    assert len({row.key for row in rows}) == len(rows)
+    assert {(row.case.group, row.dtype) for row in rows} == {
+        ("fused", "f32"), ("fused", "bf16"), ("bytes", "s8"), ("bytes", "u8")
+    }  # fmt: skip
+    assert own.chosen([]) == []
+    assert own.chosen(["byte_product/64x64x64/u8"], [1]) == [own.OwnRow("bytes/byte_product/64x64x64", "u8", 1)]
+    assert own.OwnRow("bytes/byte_product/1x4096x4096", "s8", 1).flops == 2 * 4096 * 4096
+    assert own.OwnRow("fused/activated_convolution/1x64_64x56_3s1/nxc", "f32", 1).flops == 2 * 56**2 * 64 * 64 * 9
+
+
+@pytest.mark.parametrize("name", ["fused/activated_linear/8x4096x4096", "bytes/byte_product/256x256x256"])
+def test_a_row_of_an_own_spec_is_what_pytorch_computes(name: str) -> None:
+    pytest.importorskip("torch")
+    for dtype in own.OwnRow(name, "", 1).case.dtypes:
+        tensors = own.OwnRow(name, dtype, 1).tensors()
+        ready = own.ours(tensors, 1)
+        ready.run()
+        exact = own.exact(tensors.row.exact().tensors())
+        exact.run()
+        assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) == 0
+        tensors.forget()
+        assert wrong(ready.result(), exact.result(), tensors.row.result_dtype) > 0
