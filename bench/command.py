@@ -16,7 +16,7 @@ from opwright.console import say, table
 from opwright.errors import UsageError
 from rich.console import Console
 
-from . import machine, own, products, report, results, steps
+from . import case_row, machine, own, products, report, results, steps
 from .candidate import CANDIDATES, Refused
 from .disturbed import undisturbed
 from .kinds import AnyRow
@@ -96,11 +96,10 @@ def run(options: Options, out: Console) -> bool:
 
 
 def _rows(options: Options) -> list[AnyRow]:
+    others: list[AnyRow] = [*products.every(), *steps.every(), *own.every()]
     return [
         *chosen(options.everything, options.words, options.threads),
-        *products.chosen(options.words, options.threads),
-        *steps.chosen(options.words, options.threads),
-        *own.chosen(options.words, options.threads),
+        *case_row.chosen(others, options.words, options.threads),
     ]
 
 

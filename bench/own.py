@@ -9,8 +9,8 @@ import atexit
 import math
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,7 @@ from opwright.language.surface import snake_case
 from support.package import package
 
 from .candidate import Ready, Refused
+from .case_row import CaseRow
 from .tensors import NUMPY, Array, empty
 
 SPECS = Path(__file__).with_name("specs")
@@ -123,25 +124,12 @@ _BY_NAME = {f"{case.group}/{snake_case(case.op)}/{case.name}": case for case in 
 
 
 @dataclass(frozen=True)
-class OwnRow:
-    """What is timed. `key` names it in results."""
-
-    case_name: str
-    dtype: str
-    threads: int
-    solve: str = "dst"
+class OwnRow(CaseRow):
+    """A row of a case."""
 
     @property
     def case(self) -> Case:
         return _BY_NAME[self.case_name]
-
-    @property
-    def shape(self) -> str:
-        return self.case_name
-
-    @property
-    def key(self) -> str:
-        return f"{self.case_name}/{self.dtype}/{self.threads}"
 
     @property
     def result_dtype(self) -> str:
@@ -153,10 +141,6 @@ class OwnRow:
         weights, dst = self.case.arrays["weights"], self.case.arrays["dst"]
         terms = weights[0] if self.case.op == "ByteProduct" else math.prod(weights[1:])
         return 2 * math.prod(dst) * terms
-
-    def exact(self) -> OwnRow:
-        """The row whose result is that of this one before it is rounded."""
-        return replace(self, dtype="f64", threads=1)
 
     def tensors(self) -> OwnTensors:
         return OwnTensors(self)
@@ -203,12 +187,6 @@ class OwnTensors:
 def every() -> list[OwnRow]:
     """Every row."""
     return [OwnRow(name, dtype, n) for name, case in _BY_NAME.items() for dtype in case.dtypes for n in THREADS]
-
-
-def chosen(words: Sequence[str], threads: Sequence[int] = ()) -> list[OwnRow]:
-    """The rows whose key holds each of some words; none without words."""
-    wanted = [row for row in every() if not threads or row.threads in threads]
-    return [row for row in wanted if words and all(word in row.key for word in words)]
 
 
 # How each candidate computes them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
@@ -115,12 +115,6 @@ def every() -> list[Product]:
     sizes: list[tuple[Sizes, str]] = [(size, side) for size, side in product((*SQUARE, *SKINNY), SIDES)]
     sizes += [(size, side) for size, side in product(STACKED, ("nn", "nt"))]
     return [Product(*size, side, dtype, threads) for (size, side), threads, dtype in product(sizes, THREADS, DTYPES)]
-
-
-def chosen(words: Sequence[str], threads: Sequence[int] = ()) -> list[Product]:
-    """The rows whose key holds each of some words; none without words."""
-    wanted = [row for row in every() if not threads or row.threads in threads]
-    return [row for row in wanted if words and all(word in row.key for word in words)]
 
 
 # How each candidate computes them.

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .candidate import Ready
+from .case_row import CaseRow
 from .step_cases import CASES, Case
 from .tensors import NUMPY, Array, empty
 
@@ -24,25 +25,12 @@ _BY_NAME = {f"{case.group}/{case.op}/{case.name}": case for case in CASES}
 
 
 @dataclass(frozen=True)
-class StepRow:
-    """What is timed. `key` names it in results."""
-
-    case_name: str
-    dtype: str
-    threads: int
-    solve: str = "dst"
+class StepRow(CaseRow):
+    """A row of a case."""
 
     @property
     def case(self) -> Case:
         return _BY_NAME[self.case_name]
-
-    @property
-    def shape(self) -> str:
-        return self.case_name
-
-    @property
-    def key(self) -> str:
-        return f"{self.case_name}/{self.dtype}/{self.threads}"
 
     @property
     def result_dtype(self) -> str:
@@ -54,10 +42,6 @@ class StepRow:
         read: int = sum(math.prod(extents) for extents in self.case.inputs) * NUMPY[self.dtype].itemsize
         written: int = math.prod(result_extents(self)) * NUMPY[self.result_dtype].itemsize
         return read + written
-
-    def exact(self) -> StepRow:
-        """The row whose result is that of this one before it is rounded."""
-        return replace(self, dtype="f64", threads=1)
 
     def tensors(self) -> StepTensors:
         return StepTensors(self)
@@ -101,12 +85,6 @@ class StepTensors:
 def every() -> list[StepRow]:
     """Every row."""
     return [StepRow(name, dtype, n) for name, case in _BY_NAME.items() for dtype in case.dtypes for n in THREADS]
-
-
-def chosen(words: Sequence[str], threads: Sequence[int] = ()) -> list[StepRow]:
-    """The rows whose key holds each of some words; none without words."""
-    wanted = [row for row in every() if not threads or row.threads in threads]
-    return [row for row in wanted if words and all(word in row.key for word in words)]
 
 
 @cache

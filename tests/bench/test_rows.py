@@ -7,7 +7,7 @@ from collections import Counter
 import opwright_kernels as ok
 import pytest
 
-from bench import own, products, steps
+from bench import case_row, own, products, steps
 from bench.rows import FEW, INPUTS, LAYOUTS, SOLVES, TWINS, Row, chosen, every, full, sample
 from bench.shapes import NETWORKS, ODD, SHAPES, TABLE, Shape
 from bench.tensors import NUMPY, wrong
@@ -121,10 +121,10 @@ def test_matrix_products_are_rows_of_both_dtypes_thread_counts_and_sides_that_on
     assert {row.dtype for row in rows} == {"f32", "bf16"}
     assert {row.threads for row in rows} == {1, 2}
     assert {row.sides for row in rows} == {"nn", "nt", "tn", "tt"}
-    assert products.chosen(["mat_mul", "512x512x512_tt"], [1]) == [
+    assert case_row.chosen(rows, ["mat_mul", "512x512x512_tt"], [1]) == [
         products.Product((), 512, 512, 512, "tt", dtype, 1) for dtype in ("f32", "bf16")
     ]
-    assert products.chosen([]) == []
+    assert case_row.chosen(rows, []) == []
 
 
 def test_a_transposed_factor_lies_the_other_way_round_and_the_exact_product_is_of_both() -> None:
@@ -143,11 +143,10 @@ def test_rows_of_steps_are_cases_in_their_dtypes_that_only_words_ask_for() -> No
     assert {row.case.group for row in rows} == {
         "pointwise", "broadcast", "reductions", "softmax", "norms", "pools", "moves"
     }  # fmt: skip
-    assert steps.chosen([]) == []
-    assert steps.chosen(["reduce_sum/1024x1024_0/"], [1]) == [
+    assert case_row.chosen(rows, ["reduce_sum/1024x1024_0/"], [1]) == [
         steps.StepRow("reductions/reduce_sum/1024x1024_0", dtype, 1) for dtype in ("f32", "bf16")
     ]
-    row = steps.chosen(["max_pool/16x64x4000_3s2_nxc/bf16"], [2])[0]
+    row = case_row.chosen(rows, ["max_pool/16x64x4000_3s2_nxc/bf16"], [2])[0]
     assert row.bytes == 2 * 16 * 64 * (4000 + 2000)
 
 
@@ -172,8 +171,9 @@ def test_rows_of_the_benchmarks_own_specs_are_fused_layers_and_bytes_that_only_w
     assert {(row.case.group, row.dtype) for row in rows} == {
         ("fused", "f32"), ("fused", "bf16"), ("bytes", "s8"), ("bytes", "u8")
     }  # fmt: skip
-    assert own.chosen([]) == []
-    assert own.chosen(["byte_product/64x64x64/u8"], [1]) == [own.OwnRow("bytes/byte_product/64x64x64", "u8", 1)]
+    assert case_row.chosen(rows, ["byte_product/64x64x64/u8"], [1]) == [
+        own.OwnRow("bytes/byte_product/64x64x64", "u8", 1)
+    ]
     assert own.OwnRow("bytes/byte_product/1x4096x4096", "s8", 1).flops == 2 * 4096 * 4096
     assert own.OwnRow("fused/activated_convolution/1x64_64x56_3s1/nxc", "f32", 1).flops == 2 * 56**2 * 64 * 64 * 9
 
