@@ -51,6 +51,7 @@ STEPS = {
     "c[m, n] += where(a[m, k] > 0, 1, 0)": "select(condition, a, b)",
     "c[m, n] += gelu(a[m, k])": "SPEC.md lists all",
     "c[m, n] += a[b[k, n], k]": "`dst[n] += select(at[n] == k, src[k], 0)`",
+    "c[m, n] += a[m * K[0], k]": "K is no array: it stands for its entry of each axis; write K",
 }
 # What stands elsewhere, what it becomes, and words of the refusal.
 ELSEWHERE = [

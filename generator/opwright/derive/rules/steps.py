@@ -177,9 +177,13 @@ def _index(
     except SpecInvalid as invalid:
         yield from invalid.problems
         return
-    if any(isinstance(node, Read) for node in expr.walk(index)):
+    if inner := expr.reads(index):
+        name = inner[0].tensor
         message = f"the index of axis {axis} of '{read.tensor}' reads an array; compare that with a letter of the axis"
-        yield Problem(at, "semantics-index", f"{message}: `dst[n] += select(at[n] == k, src[k], 0)`")
+        message += ": `dst[n] += select(at[n] == k, src[k], 0)`"
+        if name in symbol_kinds(op):
+            message = f"{name} is no array: it stands for its entry of each axis; write {name}"
+        yield Problem(at, "semantics-index", message)
         return
     if found.base != "int":
         yield Problem(at, "semantics-index", f"the index of axis {axis} of '{read.tensor}' is not an integer")
