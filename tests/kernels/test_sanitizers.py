@@ -16,7 +16,7 @@ from support.call import Call
 from support.calls import random_call
 from support.generated import FULL, PACKAGE, attempt, rng
 from support.huge_calls import huge_call
-from support.kernel_driver import build, check, isa_flags, packed
+from support.kernel_driver import build, check, isa_flags, packed, with_kernels
 from support.rulings import DTYPES, OPERATIONS
 
 SANITIZERS = (
@@ -40,6 +40,7 @@ def sanitized(*command: Path) -> subprocess.CompletedProcess[str]:
 def drive(program: Path, isa: str, calls: list[Call]) -> None:
     """Run calls through a driver, and compare what it says with the rulings."""
     questions, answers = program.with_name("calls"), program.with_name("answers")
+    calls = with_kernels(calls, isa)
     pairs = [packed(call, isa, 1 + number % 3) for number, call in enumerate(calls)]
     questions.write_bytes(b"".join(question for question, _ in pairs))
     done = sanitized(program, questions, answers)

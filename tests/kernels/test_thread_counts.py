@@ -12,7 +12,7 @@ import pytest
 from opwright_kernels import _isa, _operation
 from support.calls import describe, random_call
 from support.generated import FULL, PACKAGE, rng, run
-from support.kernel_driver import build, check, isa_flags, packed
+from support.kernel_driver import build, check, isa_flags, packed, with_kernels
 from support.rulings import DTYPES, OPERATIONS
 
 pytestmark = pytest.mark.hard
@@ -35,7 +35,7 @@ def raced(program: Path, isa: str, dtype: str, number: int, *flags: str) -> subp
     every = ("-O0", "-g", "-fsanitize=thread", "-pthread", "-DOPWRIGHT_THREADS", *flags, *isa_flags(isa))
     build(program, isa, dtype, "gcc", every)
     random = rng("races", dtype, isa)
-    calls = [random_call(random, op, dtype) for op in OPERATIONS for _ in range(number)]
+    calls = with_kernels([random_call(random, op, dtype) for op in OPERATIONS for _ in range(number)], isa)
     questions = [packed(call, isa, 2 + index % 7) for index, call in enumerate(calls)]
     asked, answered = program.with_name("calls"), program.with_name("answers")
     asked.write_bytes(b"".join(question for question, _ in questions))

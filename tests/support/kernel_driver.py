@@ -76,14 +76,30 @@ def _driver(package: Any, operations: Sequence[str], isa: str, dtype: str) -> st
     return f"{driver}\n{head}\n{{\n{body}\n}}\n"
 
 
+def _resolved(call: Call, package: Any) -> tuple[Any, list[Any], Any]:
+    """The operation of a call, its inputs, and what its sizes are."""
+    operation = package._OPERATIONS.named(call.op)
+    interface = importlib.import_module(f"{package.__name__}._interface")
+    inputs, attributes = interface.bound(operation, call.inputs, call.attributes)
+    return operation, inputs, operation.resolve(*inputs, *attributes)
+
+
+def with_kernels(calls: Sequence[Call], isa: str) -> list[Call]:
+    """The calls that kernels of an instruction set compute: those of AMX leave groups of one channel to another one."""
+
+    def served(call: Call) -> bool:
+        operation, _, resolution = _resolved(call, ok)
+        kernels = _kernels(ok, [call.op], isa, operation.rows[resolution.row][0])
+        return operation.kernel_name(resolution, isa) in {variant.name for variant in kernels}
+
+    return [call for call in calls if served(call)]
+
+
 def packed(
     call: Call, isa: str, parts: int, package: Any = ok, operations: Sequence[str] = tuple(OPERATIONS)
 ) -> tuple[bytes, np.ndarray]:
     """A call as the driver reads it, and an array for its answer."""
-    operation = package._OPERATIONS.named(call.op)
-    interface = importlib.import_module(f"{package.__name__}._interface")
-    inputs, attributes = interface.bound(operation, call.inputs, call.attributes)
-    resolution = operation.resolve(*inputs, *attributes)
+    operation, inputs, resolution = _resolved(call, package)
     plan = operation.plan(resolution)
     sizes = bytes(plan.ffi.buffer(plan.sizes))
     arrays = [array for array, info in zip(inputs, operation.inputs, strict=True) if not info.states_shape]
