@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from .algebra.conditions import conjuncts
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.lone_sums import factors_of, product_of
 
@@ -148,15 +149,8 @@ def _factors(value: Expr) -> tuple[list[Expr], list[Expr]]:
 def _conditions(value: Expr, neutral: float) -> Iterator[Expr]:
     """What must hold for a value to be another than the neutral one."""
     while isinstance(value, Call) and value.function == "select" and _is(value.arguments[2], neutral):
-        yield from _both(value.arguments[0])
+        yield from conjuncts(value.arguments[0])
         value = value.arguments[1]
-
-
-def _both(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Binary) and condition.op == "and":
-        yield from (*_both(condition.left), *_both(condition.right))
-    else:
-        yield condition
 
 
 def _names(found: Program, part: Part, side: Expr, value: Expr) -> bool:
