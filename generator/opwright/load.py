@@ -20,11 +20,11 @@ from yaml.reader import ReaderError
 from .check.stages import check_library, check_op
 from .derive.rewrites.packed import bytewise
 from .derive.rewrites.stated_shapes import listed
-from .language import schema
 from .language.library import Common, Library, Sources
 from .language.model import Attribute, Dim, Let, Op
-from .language.schema import Node, Problems
+from .language.schema import Problems
 from .language.source import Mark, Problem, SpecInvalid, suggestion
+from .language.structs import Node, Struct
 from .project import GRADIENTS, RECORDS
 
 MAX_BYTES = 256 * 1024
@@ -206,7 +206,7 @@ def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:
     if root is None:
         problems.note(Mark(name), "yaml", "the file is empty")
         return None
-    result: N = schema.Struct(cls).decode(root, name, problems)
+    result: N = Struct(cls).decode(root, name, problems)
     return result
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from opwright.language.library import Common, Sources
 from opwright.language.model import Op
-from opwright.language.schema import Node, json_schema
+from opwright.language.structs import Node, json_schema
 from support.specs import OTHERS, real_texts
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from opwright import cli
-from opwright.language import library, model, schema
+from opwright.language import library, model, structs
 from support import checkout
 
 ROOT = checkout.ROOT
@@ -137,11 +137,11 @@ def test_the_operations_of_the_spec_page_compute(tmp_path: Path):
     assert ran.returncode == 0, ran.stderr
 
 
-def nodes() -> dict[str, type[schema.Node]]:
+def nodes() -> dict[str, type[structs.Node]]:
     return {
         name: found
         for name, found in {**vars(model), **vars(library)}.items()
-        if isinstance(found, type) and issubclass(found, schema.Node) and found is not schema.Node
+        if isinstance(found, type) and issubclass(found, structs.Node) and found is not structs.Node
     }
 
 
@@ -157,7 +157,7 @@ def documented_keys() -> dict[str, dict[str, bool]]:
 
 def test_every_key_of_the_spec_language_is_documented_and_no_other():
     known = {
-        name: {key: metadata["required"] for key, metadata in schema.keys_of(cls).items()}
+        name: {key: metadata["required"] for key, metadata in structs.keys_of(cls).items()}
         for name, cls in nodes().items()
     }
     assert documented_keys() == known
@@ -168,7 +168,7 @@ def test_the_page_says_what_the_schema_says_that_a_key_means():
     for part in section.split("\n### ")[1:]:
         cls = nodes()[part.split("\n")[0]]
         means = dict(re.findall(r"^\| `(\w+)`(?: \(required\))? \| .* \| (.*) \|$", part, re.M))
-        assert means == {key: metadata["doc"] for key, metadata in schema.keys_of(cls).items()}
+        assert means == {key: metadata["doc"] for key, metadata in structs.keys_of(cls).items()}
         assert (cls.__doc__ or "").split("\n")[0] in part
 
 

@@ -20,8 +20,8 @@ import pytest
 from opwright.derive.contract import contract_hash
 from opwright.language.library import Common, Sources
 from opwright.language.model import Op
-from opwright.language.schema import keys_of
 from opwright.language.source import SpecInvalid
+from opwright.language.structs import keys_of
 from opwright.load import load_texts
 from opwright.review.rules import RULES
 from support import mutants, reviewing

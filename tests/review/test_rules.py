@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from opwright.language.model import Op
-from opwright.language.schema import keys_of
+from opwright.language.structs import keys_of
 from opwright.review.fields import FIELDS, INNER, MANY
 from opwright.review.report import explained
 from opwright.review.rules import CONTRACTS, KERNELS, RECORDS, RULES, SEVERITIES, SEVERITY, WITHOUT_RULE

@@ -26,11 +26,10 @@ from opwright.language.schema import (
     MapOf,
     OneOf,
     Statement,
-    Struct,
     Text,
     Word,
-    keys_of,
 )
+from opwright.language.structs import Struct, keys_of
 
 Data = Any
 Path = tuple[Any, ...]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opwright.language.schema import Kind, ListOf, MapOf, Struct, keys_of
+from opwright.language.schema import Kind, ListOf, MapOf
+from opwright.language.structs import Struct, keys_of
 from opwright.load import read_folder
 
 from . import checkout, mutants, pairs, reviewing

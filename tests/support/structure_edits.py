@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from opwright.language.schema import Formula, Statement, Struct, keys_of
+from opwright.language.schema import Formula, Statement
+from opwright.language.structs import Struct, keys_of
 
 from . import checkout, formula_edits, mutants
 from .spots import PROSE, Data, NothingError, at, chosen, known, many, several, spots

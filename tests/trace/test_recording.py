@@ -14,7 +14,8 @@ from opwright.emit import render
 from opwright.emit.output import Output
 from opwright.language import expr
 from opwright.language.library import Library
-from opwright.language.schema import Located, Node, Spelled
+from opwright.language.schema import Located, Spelled
+from opwright.language.structs import Node
 from opwright.project import Project
 from opwright.trace import marking, origins, recording
 from support.rendered import outputs

@@ -14,11 +14,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..language import schema
+    from ..language import structs
     from ..language.library import Common, Sources
     from ..language.model import Op
 
-    roots: dict[str, type[schema.Node]] = {"op": Op, "common": Common, "sources": Sources}
+    roots: dict[str, type[structs.Node]] = {"op": Op, "common": Common, "sources": Sources}
     root = roots[options.kind]
-    print(json.dumps(schema.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
+    print(json.dumps(structs.json_schema(root, f"Opwright: {(root.__doc__ or '').strip()}"), indent=2))
     return 0

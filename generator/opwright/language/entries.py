@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .schema import Flag, Formula, Integer, ListOf, Located, MapOf, Node, OneOf, Struct, Text, Word, key
+from .schema import Flag, Formula, Integer, ListOf, Located, MapOf, OneOf, Text, Word
 from .source import Mark
+from .structs import Node, Struct, key
 
 SYMBOL = Word(r"[A-Za-z][A-Za-z0-9]*", "a symbol (letters and digits)", identifier=True)
 IDENTIFIER = Word(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", "a lower-case identifier", identifier=True)

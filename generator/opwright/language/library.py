@@ -19,8 +19,9 @@ from .model import (
     Op,
     mark,
 )
-from .schema import ListOf, MapOf, Node, Struct, Text, key
+from .schema import ListOf, MapOf, Text
 from .source import Mark
+from .structs import Node, Struct, key
 
 
 @dataclass(frozen=True)

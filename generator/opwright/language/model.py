@@ -36,14 +36,12 @@ from .schema import (
     ListOf,
     Located,
     MapOf,
-    Node,
     OneOf,
     Statement,
-    Struct,
     Text,
-    key,
 )
 from .source import Mark
+from .structs import Node, Struct, key
 from .surface import snake_case
 
 

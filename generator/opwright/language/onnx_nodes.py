@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 
 from .entries import IDENTIFIER, OP_NAME, VALUE, mark
-from .schema import Flag, Integer, ListOf, MapOf, Node, Word, key
+from .schema import Flag, Integer, ListOf, MapOf, Word
 from .source import Mark
+from .structs import Node, key
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _BOUND = r"(-?[0-9]+|[a-z_]+)?"

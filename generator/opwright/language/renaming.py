@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from .entries import AXIS
 from .model import Arrangement, Aten, Onnx, Op, Relation, Tensor
-from .schema import Assignment, Located, Node, Text
+from .schema import Assignment, Located, Text
 from .source import Mark
+from .structs import Node
 
 # Maps whose keys are not names of the operation: names of another operation, and axes.
 FOREIGN = {(Relation, "with_"), (Relation, "formats"), (Tensor, "dims"), (Arrangement, "dims"), (Arrangement, "index")}

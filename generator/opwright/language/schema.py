@@ -1,17 +1,16 @@
 """The schema of spec text: a small set of kinds that decode YAML nodes and print a JSON Schema.
 
-In: composed YAML nodes. Out: frozen dataclasses of model.py, each with its mark. The expected kind
-directs decoding: `no` or `1e3` in a text field is text. An invalid field becomes a problem and a placeholder.
+In: composed YAML nodes. Out: texts, numbers, formulas, lists and mappings of them; mappings with declared keys are
+those of structs.py. The expected kind directs decoding: `no` or `1e3` in a text field is text. An invalid field becomes
+a problem and a placeholder.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import yaml
 
@@ -21,7 +20,6 @@ from .source import Mark, Problem, SpecInvalid, suggestion
 
 MAX_TEXT = 2000
 MAX_ITEMS = 200
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Problems(list[Problem]):
@@ -66,7 +64,8 @@ def _article(node: yaml.Node) -> str:
     return "a list" if isinstance(node, yaml.SequenceNode) else "a text"
 
 
-def _scalar(node: yaml.Node, file: str, problems: Problems, expected: str) -> str | None:
+def scalar(node: yaml.Node, file: str, problems: Problems, expected: str) -> str | None:
+    """The text of a scalar; None, and a problem, for any other node."""
     if isinstance(node, yaml.ScalarNode):
         return str(node.value)
     problems.note(mark_of(node, file), "kind", f"expected {expected} but found {_article(node)}")
@@ -78,7 +77,7 @@ class Text:
     """Free text for people; printable, of bounded length."""
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
-        text = _scalar(node, file, problems, "a text") or ""
+        text = scalar(node, file, problems, "a text") or ""
         if len(text) > MAX_TEXT:
             problems.note(mark_of(node, file), "text-length", f"a text has at most {MAX_TEXT} characters")
             return ""
@@ -102,7 +101,7 @@ class Word:
     alias: str = ""  # how a reserved word can be kept as a name of pages
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
-        text = _scalar(node, file, problems, self.what)
+        text = scalar(node, file, problems, self.what)
         if text is None:
             return ""
         mark = mark_of(node, file)
@@ -125,7 +124,7 @@ class OneOf:
     words: tuple[str, ...]
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> str:
-        text = _scalar(node, file, problems, f"one of {', '.join(self.words)}")
+        text = scalar(node, file, problems, f"one of {', '.join(self.words)}")
         if text is not None and text not in self.words:
             word = hints.word(text, self.words)
             hint = f"; write {word}" if word else suggestion(text, self.words)
@@ -145,7 +144,7 @@ class Integer:
     maximum: int = expr.INT64_MAX
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> int:
-        text = _scalar(node, file, problems, "an integer")
+        text = scalar(node, file, problems, "an integer")
         if text is None or not re.fullmatch(r"-?[0-9]{1,19}", text):
             if text is not None:
                 problems.note(mark_of(node, file), "kind", f"expected an integer but found {text[:40]!r}")
@@ -164,7 +163,7 @@ class Flag:
     """true or false."""
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> bool:
-        text = _scalar(node, file, problems, "true or false")
+        text = scalar(node, file, problems, "true or false")
         if text not in (None, "true", "false"):
             problems.note(mark_of(node, file), "kind", f"expected true or false but found {text[:40]!r}")
         return text == "true"
@@ -187,7 +186,7 @@ class Formula:
     """An expression of the spec language."""
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> Located:
-        text = _scalar(node, file, problems, "an expression") or "0"
+        text = scalar(node, file, problems, "an expression") or "0"
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
         mark = mark_of(node, file).moved(int(quoted))
         try:
@@ -224,7 +223,7 @@ class Statement:
     operators: tuple[str, ...]
 
     def decode(self, node: yaml.Node, file: str, problems: Problems) -> Assignment | None:
-        text = _scalar(node, file, problems, "an assignment")
+        text = scalar(node, file, problems, "an assignment")
         if text is None:
             return None
         quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
@@ -309,102 +308,3 @@ def entries(
         problems.note(mark_of(node, file), "too-many", f"a mapping has at most {MAX_ITEMS} entries")
         return []
     return list(node.value)
-
-
-class Node:
-    """A dataclass of model.py that appears in a spec file.
-
-    `key()` declares its fields; `shorthand` names the field that a bare text stands for.
-    """
-
-    shorthand: ClassVar[str | None] = None
-    at: Mark
-
-
-def key(kind: Kind, doc: str, *, required: bool = False, default: Any = None, silent: bool = False) -> Any:
-    """A field of a Node: its kind, and its meaning for editors and people.
-
-    A `silent` field counts in hashes only if it is set, so that a new key does not change the hashes of old specs.
-    """
-    metadata = {"kind": kind, "doc": doc, "required": required, "silent": silent}
-    if isinstance(default, (dict, list)):
-        return dataclasses.field(default_factory=type(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def keys_of(cls: type[Node]) -> dict[str, Mapping[str, Any]]:
-    """The legal keys of a Node's mapping; a trailing underscore (Python keywords) is not part of the key."""
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    return {field.name.rstrip("_"): field.metadata for field in fields if field.metadata}
-
-
-@dataclass(frozen=True)
-class Struct:
-    """A mapping with the keys of one Node class, or its shorthand."""
-
-    cls: type[Node]
-
-    @functools.cached_property
-    def keys(self) -> dict[str, Mapping[str, Any]]:
-        return keys_of(self.cls)
-
-    @functools.cached_property
-    def names(self) -> dict[str, str]:
-        """The field of each key."""
-        return {field.name.rstrip("_"): field.name for field in dataclasses.fields(self.cls)}  # type: ignore[arg-type]
-
-    def decode(self, node: yaml.Node, file: str, problems: Problems) -> Any:
-        keys, names = self.keys, self.names
-        at = mark_of(node, file)
-        values: dict[str, Any] = {}
-        short = self.cls.shorthand
-        if short and isinstance(node, yaml.ScalarNode):
-            return self.cls(**{names[short]: keys[short]["kind"].decode(node, file, problems), "at": at})
-        seen: dict[str, Mark] = {}
-        needed = [name for name, metadata in keys.items() if metadata["required"]]
-        expected = f"a mapping with {', '.join(needed or list(keys)[:3])}"
-        for key_node, child in entries(node, file, problems, expected):
-            name = _scalar(key_node, file, problems, "a key") or ""
-            mark = mark_of(key_node, file)
-            if name in seen:
-                problems.note(mark, "duplicate-key", f"{name[:70]!r} appears twice; write it once")
-            elif name not in keys:
-                hint = suggestion(name, keys) or f"; the keys here are {', '.join(keys)}"
-                problems.note(mark, "unknown-key", f"unknown key {name[:70]!r}{hint}")
-            else:
-                values[names[name]] = keys[name]["kind"].decode(child, file, problems)
-            seen[name] = mark
-        for name, metadata in keys.items():
-            if metadata["required"] and name not in seen:
-                problems.note(at, "missing-key", f"'{name}' is missing: {metadata['doc']}")
-                values[names[name]] = metadata["kind"].decode(
-                    yaml.ScalarNode("", "", node.start_mark), file, Problems()
-                )
-        at = dataclasses.replace(at, keys=tuple(seen.items()))
-        return self.cls(**values, at=at)  # type: ignore[call-arg]
-
-    def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        name = self.cls.__name__
-        if name not in definitions:
-            definitions[name] = {}
-            keys = self.keys
-            shape: dict[str, Any] = {
-                "type": "object",
-                "description": (self.cls.__doc__ or "").strip().splitlines()[0],
-                "properties": {
-                    key: {**metadata["kind"].schema(definitions), "description": metadata["doc"]}
-                    for key, metadata in keys.items()
-                },
-                "required": [key for key, metadata in keys.items() if metadata["required"]],
-                "additionalProperties": False,
-            }
-            if self.cls.shorthand:
-                shape = {"anyOf": [keys[self.cls.shorthand]["kind"].schema(definitions), shape]}
-            definitions[name] = shape
-        return {"$ref": f"#/$defs/{name}"}
-
-
-def json_schema(root: type[Node], title: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of files whose root is `root`."""
-    definitions: dict[str, Any] = {}
-    return {"$schema": DRAFT, "title": title, **Struct(root).schema(definitions), "$defs": definitions}

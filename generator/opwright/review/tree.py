@@ -26,8 +26,9 @@ from ..language.model import (
     Tensor,
 )
 from ..language.renaming import rename as rename
-from ..language.schema import Assignment, Located, Node, place
+from ..language.schema import Assignment, Located, place
 from ..language.source import Mark
+from ..language.structs import Node
 
 MISSING: Any = dataclasses.make_dataclass("Missing", [], frozen=True)()
 # The field that identifies an item of a list.

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from ..derive.contract import contract_hash
 from ..language.library import Library
-from ..language.schema import Integer, ListOf, MapOf, Node, OneOf, Problems, Struct, Text, Word, key, place
+from ..language.schema import Integer, ListOf, MapOf, OneOf, Problems, Text, Word, place
 from ..language.source import Mark, SpecInvalid, suggestion
+from ..language.structs import Node, Struct, key
 from ..load import decode
 from .rules import RULES, SEVERITIES, SEVERITY
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..language.model import Attribute, Dim, Op, Step, Tensor
 from ..language.renaming import rename_axis
-from ..language.schema import Node
+from ..language.structs import Node
 from ..language.types import symbol_of
 from . import carry
 from .edit import Edit

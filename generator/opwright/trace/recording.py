@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..language.schema import Assignment, Located, Node, Spelled
+from ..language.schema import Assignment, Located, Spelled
 from ..language.source import Mark
+from ..language.structs import Node
 
 T = TypeVar("T")
 # The name of an entry of a list: the first of these fields that it has, else its number.

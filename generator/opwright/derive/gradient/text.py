@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...language.model import Dim, Op, Step
-from ...language.schema import ASSIGNMENTS, Assignment, Located, Node, keys_of
+from ...language.schema import ASSIGNMENTS, Assignment, Located
 from ...language.spelling import spell
+from ...language.structs import Node, keys_of
 
 SIGN = {name: sign for sign, name in ASSIGNMENTS.items()}
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ ().;/+<>=-]*|[0-9]+(\.[0-9]+)?")
