@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ..console import table
 from ..derive.program import program
-from ..emit.python_module import parameter_name
+from ..emit.python_signature import parameter_name
 from ..errors import UsageError
 from ..language.evaluate import evaluate
 from ..language.library import Library

@@ -15,7 +15,7 @@ from ..language.model import Attribute, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_kinds, symbol_of
 from .entries import Entries
-from .python_module import parameter_name
+from .python_signature import parameter_name
 
 WIDTH = 110
 DOCSTRING_WIDTH = 108

@@ -8,7 +8,8 @@ from __future__ import annotations
 from ..language.model import Op
 from ..language.source import Mark
 from ..language.types import symbol_of
-from .python_module import named_values, parameter_name
+from .python_module import named_values
+from .python_signature import parameter_name
 
 
 def _summaries(op: Op) -> dict[str, str]:

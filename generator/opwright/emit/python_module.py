@@ -1,4 +1,4 @@
-"""The view of one operation's Python module: its signature, and its rules as a list of statements.
+"""The view of one operation's Python module: its rules as a list of statements.
 
 In: an operation. Out: strings and small nodes for the templates under templates/python. The order of the
 statements is that of call_plan.py; the package's run-time module `_rules.py` words refusals beyond the spec's own
@@ -22,22 +22,7 @@ from ..language.model import Attribute, Let, Op, Tensor
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import memoised
 from .printing import python
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of the Python function."""
-
-    name: str
-    annotation: str
-    default: str | None
-    summary: str
-    states_shape: bool = False
-
-    @property
-    def kind(self) -> str:
-        """For an attribute: number, list (with the default None if it has one) or word."""
-        return {"int": "number", "float": "number", "str": "word"}.get(self.annotation, "list")
+from .python_signature import Function, function, parameter_name
 
 
 @dataclass(frozen=True)
@@ -46,22 +31,6 @@ class Statement:
 
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Function:
-    """The Python function of an operation: its parameters, and the type of `out`."""
-
-    op: Op
-    inputs: tuple[Parameter, ...]
-    attributes: tuple[Parameter, ...]
-    out_annotation: str
-
-    @property
-    def imports(self) -> tuple[str, ...]:
-        """The types that the signature needs, in the order of linters."""
-        lists = any("Integers" in parameter.annotation for parameter in self.attributes)
-        return ("ArrayLike", "InputInfo", "Integers") if lists else ("ArrayLike", "InputInfo")
 
 
 @dataclass(frozen=True)
@@ -98,39 +67,6 @@ def spellings(op: Op) -> dict[str, dict[str, Any]]:
             refused = {bad.value: f"{bad.say} (discrepancy {bad.discrepancy})" for bad in attribute.refuse or ()}
             words[attribute.name or ""] = {"spellings": accepted, "refused": refused}
     return words
-
-
-def parameter_name(tensor: Tensor) -> str:
-    return tensor.parameter or tensor.name
-
-
-def _input_parameter(tensor: Tensor) -> Parameter:
-    annotation = "ArrayLike"
-    optional = tensor.optional
-    return Parameter(
-        parameter_name(tensor),
-        f"{annotation} | None" if optional else annotation,
-        "None" if optional else None,
-        tensor.summary or "",
-        tensor.shape_of is not None,
-    )
-
-
-_ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float"}
-
-
-def _attribute_parameter(attribute: Attribute) -> Parameter:
-    kind = attribute.type or ""
-    annotation = _ANNOTATIONS[kind]
-    default: str | None = None
-    if not attribute.required:
-        if kind == "string":
-            default = repr(attribute.default).replace("'", '"')
-        elif kind == "s64[]":
-            default, annotation = "None", f"{annotation} | None"
-        else:
-            default = attribute.default
-    return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
 
 
 class Writer:
@@ -329,16 +265,6 @@ class Writer:
             names=names,
             nearest=self.print(nearest.tree) if nearest is not None else None,
         )
-
-
-def function(op: Op) -> Function:
-    """The function of an operation with one output."""
-    return Function(
-        op,
-        tuple(_input_parameter(tensor) for tensor in op.inputs),
-        tuple(_attribute_parameter(attribute) for attribute in op.attributes),
-        "ArrayLike | None",
-    )
 
 
 @memoised

@@ -17,7 +17,8 @@ from ..language.types import symbol_of
 from . import prose, split_prose
 from .kernels import Kernel
 from .printing import latex
-from .python_module import Wrapper, parameter_name
+from .python_module import Wrapper
+from .python_signature import parameter_name
 
 TYPES = {"s64": "integer", "s64[]": "integers", "string": "text", "f32": "number"}
 

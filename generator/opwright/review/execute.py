@@ -23,7 +23,7 @@ import numpy as np
 
 from ..calls.call_text import CallText
 from ..emit import render
-from ..emit.python_module import parameter_name
+from ..emit.python_signature import parameter_name
 from ..language.library import Library, Page
 from ..language.model import Op
 from ..oracle.prove import agrees

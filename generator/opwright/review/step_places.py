@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..calls.call_text import CallText, ListText, TensorText
-from ..emit.python_module import parameter_name
+from ..emit.python_signature import parameter_name
 from ..language.expr import Inexact
 from ..language.model import Attribute, Op
 from ..language.source import INCONSISTENT

@@ -24,7 +24,7 @@ from ...language.library import Library
 from ...language.model import Attribute, Op
 from ...language.source import Problem, SpecInvalid
 from ...memo import memoised
-from .. import provenance, python_module, render
+from .. import provenance, python_module, python_signature, render
 from ..nodes import Declare, Expr, Member, Name, Stmt, call, integer
 from ..steps import files
 from ..steps.contraction import ContractionView
@@ -158,7 +158,7 @@ def arguments(op: Op) -> tuple[Argument, ...]:
     """The members of the struct of a call, in their order: inputs, attributes, outputs."""
     found = []
     for tensor in op.inputs:
-        name = python_module.parameter_name(tensor)
+        name = python_signature.parameter_name(tensor)
         optional = tensor.optional or tensor.when is not None
         c_type = "opwright_tensors" if tensor.joined else "const opwright_tensor *"
         default = "{NULL, 0}" if tensor.joined else "NULL"
@@ -251,7 +251,7 @@ def _resolve(op: Op, library: Library, env: Any) -> tuple[Stmt, ...]:
     first: list[Stmt] = []
     members: dict[str, Expr] = {}
     for number, tensor in enumerate(op.inputs):
-        name = python_module.parameter_name(tensor)
+        name = python_signature.parameter_name(tensor)
         seen = call("opw_input", Name("opw"), integer(number))
         first.append(Declare(f"*{name}", seen, "opw_seen "))
         made.names[name] = Value(made.fresh(name), "seen")

@@ -21,10 +21,10 @@ from ..links import links
 from ..output import Head, Output
 from . import prose as step_prose
 from .kernels import step_unit
-from .module import step_function, step_wrapper
+from .module import step_wrapper
 from .rows import SUMS
 
-__all__ = ["files", "rows", "step_function", "step_unit", "step_wrapper"]
+__all__ = ["files", "rows", "step_unit", "step_wrapper"]
 
 
 def rows(head: Head) -> Output:

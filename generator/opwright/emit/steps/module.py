@@ -18,19 +18,18 @@ from ...derive.rewrites.parted import parted
 from ...derive.roles import role_table
 from ...language.dtypes import DTYPES
 from ...language.expr import Call, Name
-from ...language.model import Attribute, Op, Tensor
+from ...language.model import Op, Tensor
 from ...language.types import symbol_kinds
 from ...memo import memoised
 from ..printing import python
-from ..python_module import Function, Module, Parameter, named_values, parameter_name, spellings
+from ..python_module import Module, named_values, spellings
+from ..python_signature import function
 from .blocks import Blocks, blocks
 from .contraction import ContractionView, SlideView, contracted_extents, contractions, kept_for, slides, zero_points
 from .elements import Elements
 from .kernels import Member_, members, parameters
 from .lowering import words_of
 from .statements import StepWriter
-
-ANNOTATIONS = {"s64": "int", "s64[]": "Integers", "string": "str", "f32": "float", "bool": "bool", "f32[]": "Reals"}
 
 
 @dataclass(frozen=True)
@@ -89,36 +88,6 @@ class StepWrapper(Module):
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
 
-def attribute_parameter(attribute: Attribute) -> Parameter:
-    """The keyword of an attribute."""
-    kind = attribute.type or ""
-    annotation = ANNOTATIONS[kind].replace("Reals", "Any")
-    default = attribute.default
-    if attribute.required:
-        default = None
-    elif default is None or attribute.dtype_of:
-        default, annotation = "None", f"{annotation} | None"
-    elif kind == "string":
-        default = f'"{default}"'
-    elif kind == "bool":
-        default = str(default == "true")
-    elif kind in ("s64[]", "f32[]"):
-        spatial = attribute.length == "spatial"
-        default = "None" if spatial else f"({default.strip('[]')},)" if default != "[]" else "()"
-        annotation = f"{annotation} | None" if spatial else annotation
-    return Parameter(attribute.name or "", annotation, default, attribute.summary or "")
-
-
-def step_function(op: Op) -> Function:
-    """The function of an operation of steps; `out` is an array, or a tuple for several outputs."""
-    return Function(
-        op,
-        tuple(_input(tensor) for tensor in op.inputs),
-        tuple(attribute_parameter(attribute) for attribute in op.attributes),
-        "ArrayLike | None" if len(op.outputs) == 1 else "tuple[ArrayLike | None, ...] | None",
-    )
-
-
 @memoised
 def step_wrapper(op: Op) -> StepWrapper:
     """The view of the module of an operation of steps. Raises SpecInvalid if no call can be resolved."""
@@ -130,12 +99,12 @@ def step_wrapper(op: Op) -> StepWrapper:
     texts = {**words, **dict.fromkeys(chosen)}
     found = {parameter.name: parameter for parameter in parameters(parted(op), op.dtypes[0])}
     by_name = {tensor.name: tensor for tensor in op.tensors}
-    function, parted_op, own = step_function(op), parted(op), StepWriter(parted(op))
+    shown, parted_op, own = function(op), parted(op), StepWriter(parted(op))
     return StepWrapper(
         op=op,
-        inputs=function.inputs,
-        attributes=function.attributes,
-        out_annotation=function.out_annotation,
+        inputs=shown.inputs,
+        attributes=shown.attributes,
+        out_annotation=shown.out_annotation,
         statements=statements,
         words=words,
         layouts={name: dict(op.layouts[name]) for name in op.layout_attributes},
@@ -182,17 +151,6 @@ def row_label(op: Op, row: dict[str, str]) -> str:
     """The part of a kernel's name that identifies a dtype row."""
     dtypes = [row[tensor.name] for tensor in op.tensors]
     return dtypes[0] if len(set(dtypes)) == 1 else "_".join(dtypes)
-
-
-def _input(tensor: Tensor) -> Parameter:
-    absent = tensor.optional or tensor.when is not None
-    kind = "list[ArrayLike] | tuple[ArrayLike, ...]" if tensor.joined else "ArrayLike"
-    return Parameter(
-        parameter_name(tensor),
-        f"{kind} | None" if absent else kind,
-        "None" if absent else None,
-        tensor.summary or "",
-    )
 
 
 def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
