@@ -320,8 +320,6 @@ class _One:
                 return None
             problem, pieces = pieced
         kinds, copies = self.kinds(label), {}
-        if _windows.repeats(problem) and {*kinds.values()} != {1}:
-            return None
         for side in ("left", "right"):
             well = _windows.is_dense(problem, side)
             if kinds[side] != 1 or not well:

@@ -25,6 +25,7 @@ outputs: [{{name: y, dims: {{N: N, C: C, P: P, Q: Q}}}}]
 dtypes:
   - {{x: f32, f: f32, g: f32, y: f32, accumulate: f32}}
   - {{x: bf16, f: bf16, g: bf16, y: bf16, accumulate: f32}}
+  - {{x: bf16, f: f32, g: f32, y: bf16, accumulate: f32}}
 shape: {{P: "floor((H - 1) / {step}) + 1", Q: "floor((W - 1) / {step}) + 1"}}
 semantics:
   ranges: {{n: N, c: C, p: P, q: Q, u: 3, v: 3}}
@@ -139,3 +140,65 @@ def test_channels_that_share_their_weights_are_windows_of_their_own(tmp_path: Pa
                         found = module.blur(x, f, stride=stride)
                         expected = whole[:, ::stride, ::stride].astype(np.float32).astype(NUMPY[row["y"]])
                         assert (found == expected).all(), f"{isa} {row} {(n, h, w, c, taps, stride)}"
+
+
+FILTERS = """op: Filters
+revision: 1
+summary: A filter of each channel, or one of all, and the gradient of these.
+dims: {samples: N, channels: C, wide: W, columns: Q, taps: {symbol: K, min: 1}}
+attributes:
+  - {name: stride, symbol: S, type: s64, default: "1", min: 1}
+  - {name: data_format, type: string, default: NXC, values: [NCX, NXC]}
+layouts: {data_format: {NCX: [N, C, X], NXC: [N, X, C]}}
+inputs:
+  - {name: x, layout: data_format, dims: {N: N, C: C, X: W}}
+  - {name: f, dims: {SHARED K: K}}
+  - {name: d, layout: data_format, dims: {N: N, C: C, X: Q}}
+outputs:
+  - {name: y, layout: data_format, dims: {N: N, C: C, X: Q}}
+  - {name: g, dims: {SHARED K: K}}
+dtypes:
+  - {x: f32, f: f32, d: f32, y: f32, g: f32, accumulate: f32}
+  - {x: bf16, f: f32, d: bf16, y: bf16, g: f32, accumulate: f32}
+  - {x: bf16, f: bf16, d: bf16, y: f32, g: bf16, accumulate: f32}
+shape: {Q: "floor((W - 1) / S) + 1"}
+semantics:
+  ranges: {n: N, c: C, q: Q, k: K}
+  steps:
+    - y[n, c, q] += x[n, c, S * q + k - 1] * f[LETTER k]
+    - g[LETTER k] += x[n, c, S * q + k - 1] * d[n, c, q]
+"""
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("shared", [True, False])
+def test_filters_of_one_channel_or_of_each_agree_with_the_interpreter(shared: bool, tmp_path: Path) -> None:
+    """Calls have one channel or many, few taps or more than a row of registers, in both layouts."""
+    given = FILTERS.replace("SHARED ", "" if shared else "C: C, ").replace("LETTER ", "" if shared else "c, ")
+    seen, name = Counter[str](), f"filters_{shared}"
+    with quick_compiler(tmp_path):
+        library, module = package({"filters.yaml": given}, tmp_path, name)
+        for isa in serving(module, library.ops[0])[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, library.ops[0], rng(name, isa), 40 if FULL else 12, seen)
+                assert problem is None, f"{isa}: {problem}"
+
+
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_sums_of_windows_are_finished_along_what_lies_together_in_the_output(layout: str, tmp_path: Path) -> None:
+    kept = [
+        line for line in FILTERS.splitlines() if not line.strip().startswith(("- {name: d,", "- {name: g,", "- g["))
+    ]
+    only = (
+        "\n".join(kept)
+        .replace(", d: f32", "")
+        .replace(", d: bf16", "")
+        .replace(", g: f32", "")
+        .replace(", g: bf16", "")
+    )
+    given = only.replace("SHARED ", "C: C, ").replace("LETTER ", "c, ")
+    _, module = package({"filters.yaml": given}, tmp_path, f"finished_{layout}")
+    x = np.zeros((2, 32, 40) if layout == "NCX" else (2, 40, 32), NUMPY["bf16"])
+    found = module.explain("filters", x, np.zeros((32, 3), np.float32), data_format=layout)
+    *_, lanes = (text for text, _ in found.schedules if text.startswith("lanes"))
+    assert lanes == ("lanes along q" if layout == "NCX" else "lanes along c")
