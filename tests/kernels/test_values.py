@@ -159,6 +159,28 @@ def test_values_that_bf16_holds_are_stored_as_they_are_and_others_rounded() -> N
         assert np.array_equal(got[~lost], exact.astype(bf16)[~lost]), name
 
 
+def test_every_number_of_f16_is_widened_exactly_in_rows_of_any_length_and_stride(isa: str) -> None:
+    """All numbers of f16, and NaN, which becomes quiet: in whole rows, and from each place of a vector on."""
+    src = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    nan = np.isnan(src)
+    wide = src.astype(np.float32).view(np.uint32)
+    for given, wanted, gone in (
+        (src, wide, nan),
+        (src[::-1], wide[::-1], nan[::-1]),
+        (src[1::3], wide[1::3], nan[1::3]),
+    ):
+        found = kernels.type_cast(given, dtype="f32").view(np.uint32)
+        assert np.array_equal(found[~gone], wanted[~gone])
+        assert np.isnan(found.view(np.float32)[gone]).all()
+        assert (found[gone] & 0x400000).all()
+    for length in (*range(1, 40), 511, 513, 1025):
+        rows = src[: 7 * length].reshape(7, length)
+        with np.errstate(over="ignore"):
+            assert np.array_equal(kernels.add(rows, rows[:1]), rows + rows[:1])
+            assert np.array_equal(kernels.add(rows, rows[:, :1]), rows + rows[:, :1])
+            assert np.array_equal(kernels.relu(rows.T), np.maximum(rows.T, 0))
+
+
 def test_every_cube_of_bf16_is_rounded_to_f32_and_then_to_bf16() -> None:
     given = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
     with np.errstate(all="ignore"):

@@ -135,7 +135,7 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = diff_dst_X_w_ == 1 && S_w_ == 1 ? 1073741824 : opwright_apart(diff_dst_X_w_, S_w_);
+    const int64_t block_ = 512;
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -151,9 +151,11 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
                             float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                             const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / cells_row_[i_];
+                                share_row_[i_] = wide_0_[i_] / cells_row_[i_];
                             }
                         }
                     }
@@ -167,9 +169,11 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
                             float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                                share_row_[i_] = wide_0_[i_] / same_0_;
                             }
                         }
                     }
@@ -276,9 +280,11 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
                             float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                                share_row_[i_] = wide_0_[i_] / same_0_;
                             }
                         }
                     }
@@ -294,9 +300,11 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
                             float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_from_f16(diff_dst_row_[i_]) / same_0_;
+                                share_row_[i_] = wide_0_[i_] / same_0_;
                             }
                         }
                     }

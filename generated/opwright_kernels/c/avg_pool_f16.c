@@ -173,8 +173,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_f16(src_row_[i_]);
+                                    tile_[i_] += wide_0_[i_];
                                 }
                                 terms_ += 1;
                                 if (terms_ == 128) {
@@ -235,8 +237,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_f16(src_row_[i_]);
+                                    tile_[i_] += wide_0_[i_];
                                 }
                                 terms_ += 1;
                                 if (terms_ == 128) {
@@ -298,8 +302,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_f16(src_row_[i_]);
+                                    tile_[i_] += wide_0_[i_];
                                 }
                                 terms_ += 1;
                                 if (terms_ == 128) {
@@ -360,8 +366,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_f16(src_row_[i_]);
+                                    tile_[i_] += wide_0_[i_];
                                 }
                                 terms_ += 1;
                                 if (terms_ == 128) {
@@ -505,8 +513,10 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
                                 float *restrict total_row_ = total + (o_w_ - begin_);
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += opwright_from_f16(src_row_[i_]);
+                                    total_row_[i_] += wide_0_[i_];
                                 }
                             }
                         }

@@ -98,15 +98,17 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = batch_mean_sum_;
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_);
+                            sums_1_[j_] += (wide_0_[i_ + j_] - same_0_) * (wide_0_[i_ + j_] - same_0_);
                         }
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_);
+                        sums_1_[j_] += (wide_0_[whole_ + j_] - same_0_) * (wide_0_[whole_ + j_] - same_0_);
                     }
                 }
             }
@@ -124,11 +126,13 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     const float same_0_ = gamma[c * gamma_C];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_1_ = batch_mean_sum_;
                     const float same_2_ = shared_0_;
                     const float same_3_ = beta[c * beta_C];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) * same_2_ + same_3_;
+                        wide_[i_] = same_0_ * (wide_0_[i_] - same_1_) * same_2_ + same_3_;
                     }
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
                 }
@@ -204,8 +208,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -252,8 +258,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -301,8 +309,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -349,8 +359,10 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -397,9 +409,11 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -446,9 +460,11 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -496,9 +512,11 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -545,9 +563,11 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -600,12 +620,14 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         const float *restrict shared_0__row_ = shared_0_ + (c - begin_);
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - batch_mean_sum__row_[i_]) * shared_0__row_[i_] + beta_row_[i_];
+                            wide_[i_] = gamma_row_[i_] * (wide_0_[i_] - batch_mean_sum__row_[i_]) * shared_0__row_[i_] + beta_row_[i_];
                         }
                         opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
                     }

@@ -89,11 +89,13 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
             float wide_[512];
             opwright_f16 src_room_[512];
             const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+            float wide_0_[512];
+            opwright_from_row_f16(src_row_, wide_0_, n_);
             const float same_0_ = call_->mean[c * mean_C];
             const float same_1_ = scale[c];
             const float same_2_ = call_->beta[c * beta_C];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + same_2_;
+                wide_[i_] = (wide_0_[i_] - same_0_) * same_1_ + same_2_;
             }
             opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
             at_ += 1;
@@ -157,13 +159,15 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
                 float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 float mean_room_[512];
                 const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                 const float *restrict scale_row_ = scale + c;
                 float beta_room_[512];
                 const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
+                    wide_[i_] = (wide_0_[i_] - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
                 }
                 opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
             }

@@ -102,13 +102,17 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -142,13 +146,17 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -182,13 +190,17 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -222,13 +234,17 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -264,8 +280,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -298,8 +316,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -332,8 +352,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -366,8 +388,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -400,15 +424,19 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                         const float *restrict scale_row_ = scale + (c - begin_);
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                         const float same_0_ = (float)N * (float)X_cells_;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (opwright_from_f16(diff_dst_row_[i_]) - (diff_beta_sum__row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
+                            wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (wide_0_[i_] - (diff_beta_sum__row_[i_] + (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
                         }
                         opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_, total_);
                     }
@@ -517,18 +545,22 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     const float same_0_ = mean[c * mean_C];
                     const float same_1_ = scale;
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                            sums_0_[j_] += wide_0_[i_ + j_] * (wide_1_[i_ + j_] - same_0_) * same_1_;
                         }
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                        sums_0_[j_] += wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - same_0_) * same_1_;
                     }
                 }
             }
@@ -558,15 +590,19 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     const float same_0_ = gamma[c * gamma_C] * scale;
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     const float same_1_ = diff_beta_sum_;
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     const float same_2_ = mean[c * mean_C];
                     const float same_3_ = scale;
                     const float same_4_ = diff_gamma_sum_;
                     const float same_5_ = (float)N * (float)X_cells_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_);
+                        wide_[i_] = same_0_ * (wide_0_[i_] - (same_1_ + (wide_1_[i_] - same_2_) * same_3_ * same_4_) / same_5_);
                     }
                     opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, 1);
                 }

@@ -94,8 +94,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -138,8 +140,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -183,8 +187,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -227,8 +233,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {

@@ -50,13 +50,15 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 opwright_fetch(src_row_ + n_, n_ * 2);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = opwright_from_f16(src_row_[i_]) * 0.7071067811865476f;
+                    made_0_[i_] = wide_0_[i_] * 0.7071067811865476f;
                 }
                 opwright_erf_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = 0.5f * opwright_from_f16(src_row_[i_]) * (1.0f + made_0_[i_]);
+                    wide_[i_] = 0.5f * wide_0_[i_] * (1.0f + made_0_[i_]);
                 }
                 opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }
@@ -68,13 +70,15 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 opwright_fetch(src_row_ + n_, n_ * 2);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = 0.7978845608028654f * (opwright_from_f16(src_row_[i_]) + 0.044715f * opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]));
+                    made_0_[i_] = 0.7978845608028654f * (wide_0_[i_] + 0.044715f * wide_0_[i_] * wide_0_[i_] * wide_0_[i_]);
                 }
                 opwright_tanh_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = 0.5f * opwright_from_f16(src_row_[i_]) * (1.0f + made_0_[i_]);
+                    wide_[i_] = 0.5f * wide_0_[i_] * (1.0f + made_0_[i_]);
                 }
                 opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }

@@ -97,15 +97,17 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float same_0_ = mean_sum_;
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_);
+                                sums_1_[j_] += (wide_0_[i_ + j_] - same_0_) * (wide_0_[i_ + j_] - same_0_);
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_);
+                            sums_1_[j_] += (wide_0_[whole_ + j_] - same_0_) * (wide_0_[whole_ + j_] - same_0_);
                         }
                     }
                 }
@@ -123,11 +125,13 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float same_1_ = mean_sum_;
                         const float same_2_ = shared_0_;
                         const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - same_1_) * same_2_ + same_3_;
+                            wide_[i_] = same_0_ * (wide_0_[i_] - same_1_) * same_2_ + same_3_;
                         }
                         opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
                     }
@@ -185,7 +189,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = opwright_block(G, N, parts_, opwright_floor_div(C, G) * src_C == 1 && mean_G == 1 && variance_G == 1 ? 4096 : opwright_min(opwright_apart(opwright_floor_div(C, G) * src_C, mean_G), opwright_apart(variance_G, 1)));
+    const int64_t block_ = opwright_block(G, N, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(G, block_);
     const int64_t total_ = N * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -209,8 +213,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -257,8 +263,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -306,8 +314,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -354,8 +364,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(src_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -402,9 +414,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -451,9 +465,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -501,9 +517,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -550,9 +568,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -716,8 +736,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -748,8 +770,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -780,8 +804,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -812,8 +838,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -857,9 +885,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -890,9 +920,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -923,9 +955,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -956,9 +990,11 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -998,12 +1034,14 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     const float *restrict shared_0__for_g_k__row_ = shared_0__for_g_k_ + g_k_;
                     float beta_room_[512];
                     const float *restrict beta_row_ = opwright_row_f32(beta + g_k_ * beta_C, beta_C, n_, beta_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * shared_0__for_g_k__row_[i_] + beta_row_[i_];
+                        wide_[i_] = gamma_row_[i_] * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * shared_0__for_g_k__row_[i_] + beta_row_[i_];
                     }
                     opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, 1);
                 }

@@ -39,8 +39,10 @@ static void hard_swish_f16_0_x(void *context_, int64_t part_)
         float wide_[512];
         opwright_f16 src_room_[512];
         const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+        float wide_0_[512];
+        opwright_from_row_f16(src_row_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = opwright_from_f16(src_row_[i_]) * (opwright_minimumf(opwright_maximumf(opwright_from_f16(src_row_[i_]) + 3.0f, 0.0f), 6.0f) / 6.0f);
+            wide_[i_] = wide_0_[i_] * (opwright_minimumf(opwright_maximumf(wide_0_[i_] + 3.0f, 0.0f), 6.0f) / 6.0f);
         }
         opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
     }

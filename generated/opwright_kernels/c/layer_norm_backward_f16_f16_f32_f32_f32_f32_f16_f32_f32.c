@@ -82,7 +82,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : opwright_apart(diff_dst_C_step_, src_C_step_));
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -111,12 +111,16 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - same_0_) * same_1_;
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -149,12 +153,16 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - same_0_) * same_1_;
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -187,12 +195,16 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - same_0_) * same_1_;
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -225,12 +237,16 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_;
+                            tile_[i_] += wide_0_[i_] * (wide_1_[i_] - same_0_) * same_1_;
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -266,8 +282,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -298,8 +316,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -330,8 +350,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -362,8 +384,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                            tile_[i_] += wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -407,7 +431,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_B_step_, src_B_step_), opwright_apart(mean_B_step_, 1));
+    const int64_t block_ = 512;
     const int64_t B_cells_ = B_rows_ * B_inner_;
     const int64_t total_ = C_rows_ * C_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -448,19 +472,23 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                             opwright_f16 src_room_[512];
                             const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, src_room_);
+                            float wide_1_[512];
+                            opwright_from_row_f16(src_row_, wide_1_, n_);
                             float mean_room_[512];
                             const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             const int64_t whole_ = n_ / 32 * 32;
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]) * (opwright_from_f16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
+                                    sums_0_[j_] += wide_0_[i_ + j_] * (wide_1_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
                                 }
                             }
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]) * (opwright_from_f16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                                sums_0_[j_] += wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
                             }
                         }
                     }
@@ -558,14 +586,16 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]);
+                                sums_0_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_];
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]);
+                            sums_0_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_];
                         }
                     }
                 }
@@ -586,18 +616,22 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_1_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += gamma_row_[i_ + j_] * opwright_from_f16(diff_dst_row_[i_ + j_]) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                                sums_1_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_] * (wide_1_[i_ + j_] - same_0_) * same_1_;
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_f16(diff_dst_row_[whole_ + j_]) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                            sums_1_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - same_0_) * same_1_;
                         }
                     }
                 }
@@ -617,14 +651,18 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         opwright_f16 diff_dst_room_[512];
                         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                         const float same_1_ = level_of_[t_];
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_3_ = slope_of_[t_];
                         const float same_4_ = (float)C_cells_;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = same_0_ * (gamma_row_[i_] * opwright_from_f16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_f16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_);
+                            wide_[i_] = same_0_ * (gamma_row_[i_] * wide_0_[i_] - (same_1_ + (wide_1_[i_] - same_2_) * same_0_ * same_3_) / same_4_);
                         }
                         opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_, 1);
                     }
@@ -690,8 +728,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += same_0_ * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -724,8 +764,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += same_0_ * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -758,8 +800,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += same_0_ * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -792,8 +836,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += same_0_ * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -830,13 +876,17 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                        tile_[i_] += same_0_ * wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -870,13 +920,17 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                        tile_[i_] += same_0_ * wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -910,13 +964,17 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                        tile_[i_] += same_0_ * wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -950,13 +1008,17 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += same_0_ * opwright_from_f16(diff_dst_row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                        tile_[i_] += same_0_ * wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -987,15 +1049,19 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     const float *restrict level_row_ = level + (b - begin_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(src_row_, wide_1_, n_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict slope_row_ = slope + (b - begin_);
                     const float same_1_ = (float)C_cells_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = scale_row_[i_] * (same_0_ * opwright_from_f16(diff_dst_row_[i_]) - (level_row_[i_] + (opwright_from_f16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
+                        wide_[i_] = scale_row_[i_] * (same_0_ * wide_0_[i_] - (level_row_[i_] + (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
                     }
                     opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_, total_);
                 }

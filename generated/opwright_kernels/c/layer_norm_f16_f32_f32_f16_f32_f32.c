@@ -118,15 +118,17 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float same_0_ = mean_sum__of_[t_];
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_1_[j_] += (opwright_from_f16(src_row_[i_ + j_]) - same_0_) * (opwright_from_f16(src_row_[i_ + j_]) - same_0_);
+                                sums_1_[j_] += (wide_0_[i_ + j_] - same_0_) * (wide_0_[i_ + j_] - same_0_);
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += (opwright_from_f16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_f16(src_row_[whole_ + j_]) - same_0_);
+                            sums_1_[j_] += (wide_0_[whole_ + j_] - same_0_) * (wide_0_[whole_ + j_] - same_0_);
                         }
                     }
                 }
@@ -151,12 +153,14 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const float same_0_ = mean_sum__of_[t_];
                         const float same_1_ = shared_0__of_[t_];
                         float beta_room_[512];
                         const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * (opwright_from_f16(src_row_[i_]) - same_0_) * same_1_ + beta_row_[i_];
+                            wide_[i_] = gamma_row_[i_] * (wide_0_[i_] - same_0_) * same_1_ + beta_row_[i_];
                         }
                         opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
                     }
@@ -234,8 +238,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -280,8 +286,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -327,8 +335,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -373,8 +383,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -419,9 +431,11 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -466,9 +480,11 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -514,9 +530,11 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -561,9 +579,11 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]);
+                        tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -615,11 +635,13 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = beta[beta_C_c_at_ + c * beta_C_step_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (opwright_from_f16(src_row_[i_]) - mean_sum__row_[i_]) * shared_0__row_[i_] + same_1_;
+                        wide_[i_] = same_0_ * (wide_0_[i_] - mean_sum__row_[i_]) * shared_0__row_[i_] + same_1_;
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
                 }

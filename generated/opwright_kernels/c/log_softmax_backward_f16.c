@@ -79,8 +79,10 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -108,8 +110,10 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -137,8 +141,10 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -166,8 +172,10 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -191,17 +199,21 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     opwright_fetch(diff_dst_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     opwright_fetch(dst_row_ + n_, n_ * 2);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+                        made_0_[i_] = wide_1_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_];
+                        wide_[i_] = wide_0_[i_] - made_0_[i_] * total_row_[i_];
                     }
                     opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_, total_);
                 }
@@ -309,17 +321,21 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                     opwright_fetch(diff_dst_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
                     opwright_fetch(dst_row_ + n_, n_ * 2);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(dst_row_[i_]);
+                        made_0_[i_] = wide_1_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     const float same_0_ = total_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) - made_0_[i_] * same_0_;
+                        wide_[i_] = wide_0_[i_] - made_0_[i_] * same_0_;
                     }
                     opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
                 }

@@ -71,8 +71,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -89,8 +91,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -107,8 +111,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -125,8 +131,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -146,10 +154,12 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_];
+                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -195,10 +205,12 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_];
+                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -245,10 +257,12 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_];
+                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -294,10 +308,12 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_];
+                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -336,10 +352,12 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     float wide_[512];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(src_row_[i_]) - peak_row_[i_] - shared_0__row_[i_];
+                        wide_[i_] = wide_0_[i_] - peak_row_[i_] - shared_0__row_[i_];
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
                 }
@@ -446,10 +464,12 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = peak_of_[t_];
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_f16(src_row_[i_]) - same_0_;
+                        made_0_[i_] = wide_0_[i_] - same_0_;
                     }
                     opwright_exp_row_f32(made_0_, n_);
                     const int64_t whole_ = n_ / 32 * 32;
@@ -473,10 +493,12 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     float wide_[512];
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = peak_of_[t_];
                     const float same_1_ = shared_0__of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(src_row_[i_]) - same_0_ - same_1_;
+                        wide_[i_] = wide_0_[i_] - same_0_ - same_1_;
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, 1);
                 }

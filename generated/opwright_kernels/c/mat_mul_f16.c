@@ -41,7 +41,7 @@ static void mat_mul_f16_0_k(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : opwright_apart(src_K, weights_K);
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -64,16 +64,20 @@ static void mat_mul_f16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, K - k);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 opwright_f16 weights_room_[512];
                 const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+                float wide_1_[512];
+                opwright_from_row_f16(weights_row_, wide_1_, n_);
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(weights_row_[i_ + j_]);
+                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(weights_row_[whole_ + j_]);
+                    sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
                 }
             }
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
@@ -113,7 +117,7 @@ static void mat_mul_f16_0_m(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : opwright_apart(N, src_M));
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -143,9 +147,11 @@ static void mat_mul_f16_0_m(void *context_, int64_t part_)
                     float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += opwright_from_f16(src_row_[i_]) * same_0_;
+                        sums_row_[i_] += wide_0_[i_] * same_0_;
                     }
                     opwright_put_f32(sums_row_, sums_first_, N, n_);
                 }
@@ -184,7 +190,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : opwright_apart(weights_N, 1));
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -218,8 +224,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -248,8 +256,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -278,8 +288,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -308,8 +320,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -377,8 +391,10 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
         opwright_f16 bias_room_[512];
         const opwright_f16 *restrict bias_row_ = opwright_row_f16(call_->bias + n * bias_N, bias_N, n_, bias_room_);
+        float wide_0_[512];
+        opwright_from_row_f16(bias_row_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
+            wide_[i_] = sums_row_[i_] + wide_0_[i_];
         }
         opwright_put_wide_f16(wide_, call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, 1);
     }
@@ -422,8 +438,10 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_f16 bias_room_[512];
                 const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, n_, bias_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(bias_row_, wide_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
+                    wide_[i_] = sums_row_[i_] + wide_0_[i_];
                 }
                 opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, total_);
             }

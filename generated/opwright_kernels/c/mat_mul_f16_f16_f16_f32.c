@@ -41,7 +41,7 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = src_K == 1 && weights_K == 1 ? 1073741824 : opwright_apart(src_K, weights_K);
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * M * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -64,16 +64,20 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = opwright_min(block_, K - k);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 opwright_f16 weights_room_[512];
                 const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+                float wide_1_[512];
+                opwright_from_row_f16(weights_row_, wide_1_, n_);
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(weights_row_[i_ + j_]);
+                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
                     }
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(weights_row_[whole_ + j_]);
+                    sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
                 }
             }
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
@@ -113,7 +117,7 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, N == 1 && src_M == 1 ? 4096 : opwright_apart(N, src_M));
+    const int64_t block_ = opwright_block(M, B_rows_ * B_inner_ * N, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(M, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * N;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -143,9 +147,11 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
                     float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += opwright_from_f16(src_row_[i_]) * same_0_;
+                        sums_row_[i_] += wide_0_[i_] * same_0_;
                     }
                     opwright_put_f32(sums_row_, sums_first_, N, n_);
                 }
@@ -184,7 +190,7 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, weights_N == 1 ? 4096 : opwright_apart(weights_N, 1));
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -218,8 +224,10 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -248,8 +256,10 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -278,8 +288,10 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -308,8 +320,10 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_f16 weights_room_[512];
                         const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(weights_row_, wide_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * opwright_from_f16(weights_row_[i_]);
+                            tile_[i_] += same_0_ * wide_0_[i_];
                         }
                         terms_ += 1;
                         if (terms_ == 128) {
@@ -354,7 +368,7 @@ static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t ce
     const int64_t dst_N = sizes_->dst_N;
     const int64_t bias_N = sizes_->bias_N;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : opwright_apart(dst_N, bias_N);
+    const int64_t block_ = 512;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     int64_t task_ = cell_ / N;
@@ -379,8 +393,10 @@ static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t ce
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
         opwright_f16 bias_room_[512];
         const opwright_f16 *restrict bias_row_ = opwright_row_f16(call_->bias + n * bias_N, bias_N, n_, bias_room_);
+        float wide_0_[512];
+        opwright_from_row_f16(bias_row_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = sums_row_[i_] + opwright_from_f16(bias_row_[i_]);
+            dst_row_[i_] = sums_row_[i_] + wide_0_[i_];
         }
         opwright_put_f32(dst_row_, dst_first_, dst_N, n_);
     }
@@ -403,7 +419,7 @@ static void mat_mul_f16_f16_f16_f32_1_n(void *context_, int64_t part_)
     const int64_t bias_N = sizes_->bias_N;
     const int64_t bias_by_ = bias_N != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N));
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -429,16 +445,18 @@ static void mat_mul_f16_f16_f16_f32_1_n(void *context_, int64_t part_)
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                 opwright_f16 bias_room_[512];
                 const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(bias_row_, wide_0_, bias_by_ ? n_ : 32);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     float cells_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = sums_row_[i_ + j_] + opwright_from_f16(bias_row_[i_ * bias_by_ + j_]);
+                        cells_[j_] = sums_row_[i_ + j_] + wide_0_[i_ * bias_by_ + j_];
                     }
                     opwright_put_line(dst_row_ + i_, cells_, past_);
                     opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = sums_row_[whole_ + j_] + opwright_from_f16(bias_row_[whole_ * bias_by_ + j_]);
+                    dst_row_[whole_ + j_] = sums_row_[whole_ + j_] + wide_0_[whole_ * bias_by_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_N, n_);
             }

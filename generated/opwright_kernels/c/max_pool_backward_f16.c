@@ -106,8 +106,10 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
@@ -128,8 +130,10 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
@@ -150,8 +154,10 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
@@ -172,8 +178,10 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
@@ -194,10 +202,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
@@ -218,10 +228,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
@@ -242,10 +254,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
@@ -266,10 +280,12 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
@@ -288,8 +304,10 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                     const float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     opwright_f16 diff_dst_room_[512];
                                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_f16(diff_dst_row_[i_]) : 0.0f;
+                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? wide_0_[i_] : 0.0f;
                                     }
                                 }
                             }
@@ -358,7 +376,7 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
     const int64_t diff_src_X_d_ = sizes_->diff_src_X[0];
     const int64_t diff_src_X_h_ = sizes_->diff_src_X[1];
     const int64_t diff_src_X_w_ = sizes_->diff_src_X[2];
-    const int64_t block_ = S_w_ * src_X_w_ == 1 && S_w_ == 1 && diff_dst_X_w_ == 1 ? 1073741824 : opwright_min(opwright_apart(S_w_ * src_X_w_, S_w_), opwright_apart(diff_dst_X_w_, 1));
+    const int64_t block_ = 512;
     const int64_t total_ = N * C;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -392,8 +410,10 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                     float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], opwright_from_f16(src_row_[i_]));
+                                        peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
@@ -412,10 +432,12 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                     float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     opwright_f16 src_room_[512];
                                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src_row_, wide_0_, n_);
                                     const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], opwright_from_f16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        first_row_[i_] = opwright_min_so_far_f32(first_row_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
                                     }
                                 }
                             }
@@ -435,8 +457,10 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                     const float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     opwright_f16 diff_dst_room_[512];
                                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_f16(diff_dst_row_[i_]) : 0.0f;
+                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? wide_0_[i_] : 0.0f;
                                     }
                                     opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
                                 }

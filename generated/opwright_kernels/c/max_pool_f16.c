@@ -92,8 +92,10 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
                             }
                         }
@@ -111,8 +113,10 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
                             }
                         }
@@ -131,8 +135,10 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
                             }
                         }
@@ -150,8 +156,10 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                                    tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
                             }
                         }
@@ -256,8 +264,10 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
                                 float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                                 opwright_f16 src_room_[512];
                                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(src_row_, wide_0_, n_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], opwright_from_f16(src_row_[i_]));
+                                    dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], wide_0_[i_]);
                                 }
                             }
                         }

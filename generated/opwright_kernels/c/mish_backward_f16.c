@@ -44,26 +44,30 @@ static void mish_backward_f16_0_x(void *context_, int64_t part_)
         opwright_f16 diff_dst_room_[512];
         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
         opwright_fetch(diff_dst_row_ + n_, n_ * 2);
+        float wide_0_[512];
+        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
         opwright_f16 src_room_[512];
         const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         opwright_fetch(src_row_ + n_, n_ * 2);
+        float wide_1_[512];
+        opwright_from_row_f16(src_row_, wide_1_, n_);
         float made_0_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            made_0_[i_] = -opwright_abs_f32(opwright_from_f16(src_row_[i_]));
+            made_0_[i_] = -opwright_abs_f32(wide_1_[i_]);
         }
         opwright_exp_row_f32(made_0_, n_);
         float made_1_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            made_1_[i_] = opwright_maximumf(opwright_from_f16(src_row_[i_]), 0.0f) + opwright_log1p_f32(made_0_[i_]);
+            made_1_[i_] = opwright_maximumf(wide_1_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_]);
         }
         opwright_tanh_row_f32(made_1_, n_);
         float made_2_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            made_2_[i_] = opwright_from_f16(src_row_[i_]) >= 0.0f ? -opwright_from_f16(src_row_[i_]) : opwright_from_f16(src_row_[i_]);
+            made_2_[i_] = wide_1_[i_] >= 0.0f ? -wide_1_[i_] : wide_1_[i_];
         }
         opwright_exp_row_f32(made_2_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) * (made_1_[i_] + opwright_from_f16(src_row_[i_]) * ((opwright_from_f16(src_row_[i_]) >= 0.0f ? 1.0f : made_2_[i_]) / (1.0f + made_2_[i_])) * (1.0f - made_1_[i_] * made_1_[i_]));
+            wide_[i_] = wide_0_[i_] * (made_1_[i_] + wide_1_[i_] * ((wide_1_[i_] >= 0.0f ? 1.0f : made_2_[i_]) / (1.0f + made_2_[i_])) * (1.0f - made_1_[i_] * made_1_[i_]));
         }
         opwright_put_wide_f16(wide_, call_->diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
     }

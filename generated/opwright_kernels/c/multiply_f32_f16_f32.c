@@ -32,7 +32,7 @@ static void multiply_f32_f16_f32_0_x(void *context_, int64_t part_)
     const int64_t src_1_by_ = src_1_X_step_ != 0;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : opwright_min(opwright_apart(dst_X_step_, src_0_X_step_), opwright_apart(src_1_X_step_, 1)));
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -52,16 +52,18 @@ static void multiply_f32_f16_f32_0_x(void *context_, int64_t part_)
         const float *restrict src_0_row_ = opwright_row_f32(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 32, src_0_room_);
         opwright_f16 src_1_room_[512];
         const opwright_f16 *restrict src_1_row_ = opwright_row_f16(call_->src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 32, src_1_room_);
+        float wide_0_[512];
+        opwright_from_row_f16(src_1_row_, wide_0_, src_1_by_ ? n_ : 32);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = src_0_row_[i_ * src_0_by_ + j_] * opwright_from_f16(src_1_row_[i_ * src_1_by_ + j_]);
+                cells_[j_] = src_0_row_[i_ * src_0_by_ + j_] * wide_0_[i_ * src_1_by_ + j_];
             }
             opwright_put_line(dst_row_ + i_, cells_, past_);
             opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = src_0_row_[whole_ * src_0_by_ + j_] * opwright_from_f16(src_1_row_[whole_ * src_1_by_ + j_]);
+            dst_row_[whole_ + j_] = src_0_row_[whole_ * src_0_by_ + j_] * wide_0_[whole_ * src_1_by_ + j_];
         }
         opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
     }

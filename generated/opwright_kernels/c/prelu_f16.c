@@ -76,6 +76,8 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
                 float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, src_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -85,8 +87,10 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
                         opwright_copied_f16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + (bend_ + 1), SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
+                float wide_1_[512];
+                opwright_from_row_f16(slope_room_, wide_1_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(src_row_[i_]) >= 0.0f ? opwright_from_f16(src_row_[i_]) : opwright_from_f16(slope_room_[i_]) * opwright_from_f16(src_row_[i_]);
+                    wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
                 }
                 opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_, total_);
             }
@@ -164,6 +168,8 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
                 float wide_[512];
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, src_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(src_row_, wide_0_, n_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -173,8 +179,10 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
                         opwright_copied_f16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c + (bend_ + 1), SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
+                float wide_1_[512];
+                opwright_from_row_f16(slope_room_, wide_1_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(src_row_[i_]) >= 0.0f ? opwright_from_f16(src_row_[i_]) : opwright_from_f16(slope_room_[i_]) * opwright_from_f16(src_row_[i_]);
+                    wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
                 }
                 opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_, total_);
             }

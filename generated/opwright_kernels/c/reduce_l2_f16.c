@@ -34,7 +34,7 @@ static void reduce_l2_f16_0_r(void *context_, int64_t part_)
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
-    const int64_t block_ = src_R_step_ == 1 ? 1073741824 : opwright_apart(src_R_step_, 1);
+    const int64_t block_ = 512;
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t total_ = K_rows_ * K_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -71,14 +71,16 @@ static void reduce_l2_f16_0_r(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(src_row_[i_ + j_]);
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_0_[i_ + j_];
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(src_row_[whole_ + j_]);
+                            sums_0_[j_] += wide_0_[whole_ + j_] * wide_0_[whole_ + j_];
                         }
                     }
                 }
@@ -130,8 +132,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -176,8 +180,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -223,8 +229,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -269,8 +277,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {

@@ -118,8 +118,10 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= opwright_from_f16(src_row_[i_]);
+                        tile_[i_] *= wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -160,8 +162,10 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= opwright_from_f16(src_row_[i_]);
+                        tile_[i_] *= wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -203,8 +207,10 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= opwright_from_f16(src_row_[i_]);
+                        tile_[i_] *= wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -245,8 +251,10 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= opwright_from_f16(src_row_[i_]);
+                        tile_[i_] *= wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {

@@ -78,14 +78,16 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src_row_, wide_0_, n_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += opwright_from_f16(src_row_[i_ + j_]) * opwright_from_f16(src_row_[i_ + j_]);
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_0_[i_ + j_];
                             }
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(src_row_[whole_ + j_]) * opwright_from_f16(src_row_[whole_ + j_]);
+                            sums_0_[j_] += wide_0_[whole_ + j_] * wide_0_[whole_ + j_];
                         }
                     }
                 }
@@ -104,11 +106,15 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
                         float wide_[512];
                         opwright_f16 gamma_room_[512];
                         const opwright_f16 *restrict gamma_row_ = opwright_row_f16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(gamma_row_, wide_0_, n_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(src_row_, wide_1_, n_);
                         const float same_0_ = shared_0__of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_f16(gamma_row_[i_]) * opwright_from_f16(src_row_[i_]) * same_0_;
+                            wide_[i_] = wide_0_[i_] * wide_1_[i_] * same_0_;
                         }
                         opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
                     }
@@ -163,8 +169,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -210,8 +218,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -258,8 +268,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -305,8 +317,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(src_row_[i_]) * opwright_from_f16(src_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -349,9 +363,11 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     const float same_0_ = opwright_from_f16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * opwright_from_f16(src_row_[i_]) * shared_0__row_[i_];
+                        wide_[i_] = same_0_ * wide_0_[i_] * shared_0__row_[i_];
                     }
                     opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
                 }

@@ -79,10 +79,14 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -110,10 +114,14 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -141,10 +149,14 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -172,10 +184,14 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -198,11 +214,15 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     float wide_[512];
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(dst_row_, wide_0_, n_);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - total_row_[i_]);
+                        wide_[i_] = wide_0_[i_] * (wide_1_[i_] - total_row_[i_]);
                     }
                     opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_, total_);
                 }
@@ -302,16 +322,20 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, C - c);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]) * opwright_from_f16(dst_row_[i_ + j_]);
+                            sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
                         }
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]) * opwright_from_f16(dst_row_[whole_ + j_]);
+                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
                     }
                 }
                 total_of_[t_] += opwright_sum_of_f32(sums_0_);
@@ -322,11 +346,15 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                     float wide_[512];
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(dst_row_, wide_0_, n_);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
                     const float same_0_ = total_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - same_0_);
+                        wide_[i_] = wide_0_[i_] * (wide_1_[i_] - same_0_);
                     }
                     opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
                 }

@@ -44,7 +44,7 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, diff_dst_A_step_ == 1 && dst_A_step_ == 1 && diff_src_A_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_dst_A_step_, dst_A_step_), opwright_apart(diff_src_A_step_, 1)));
+    const int64_t block_ = opwright_block(A_inner_, B_rows_ * B_inner_ * A_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(A_inner_, block_);
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -79,10 +79,14 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -110,10 +114,14 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -141,10 +149,14 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -172,10 +184,14 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += opwright_from_f16(diff_dst_row_[i_]) * opwright_from_f16(dst_row_[i_]);
+                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
                     terms_ += 1;
                     if (terms_ == 128) {
@@ -202,19 +218,23 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                     const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 4, total_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(dst_row_, wide_0_, n_);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         float cells_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_from_f16(dst_row_[i_ + j_]) * (opwright_from_f16(diff_dst_row_[i_ + j_]) - total_row_[i_ + j_]);
+                            cells_[j_] = wide_0_[i_ + j_] * (wide_1_[i_ + j_] - total_row_[i_ + j_]);
                         }
                         opwright_put_line(diff_src_row_ + i_, cells_, past_);
                         opwright_put_line(diff_src_row_ + (i_ + 16), cells_ + 16, past_);
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_from_f16(dst_row_[whole_ + j_]) * (opwright_from_f16(diff_dst_row_[whole_ + j_]) - total_row_[whole_ + j_]);
+                        diff_src_row_[whole_ + j_] = wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - total_row_[whole_ + j_]);
                     }
                     opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
                 }
@@ -258,7 +278,7 @@ static void soft_max_backward_f16_f16_f32_0_c(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
-    const int64_t block_ = diff_dst_C == 1 && dst_C == 1 && diff_src_C == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_C, dst_C), opwright_apart(diff_src_C, 1));
+    const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -314,16 +334,20 @@ static void soft_max_backward_f16_f16_f32_0_c(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, C - c);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(dst_row_, wide_1_, n_);
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += opwright_from_f16(diff_dst_row_[i_ + j_]) * opwright_from_f16(dst_row_[i_ + j_]);
+                            sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
                         }
                     }
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_f16(diff_dst_row_[whole_ + j_]) * opwright_from_f16(dst_row_[whole_ + j_]);
+                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
                     }
                 }
                 total_of_[t_] += opwright_sum_of_f32(sums_0_);
@@ -336,11 +360,15 @@ static void soft_max_backward_f16_f16_f32_0_c(void *context_, int64_t part_)
                     float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                     opwright_f16 dst_room_[512];
                     const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(dst_row_, wide_0_, n_);
                     opwright_f16 diff_dst_room_[512];
                     const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    float wide_1_[512];
+                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
                     const float same_0_ = total_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_from_f16(dst_row_[i_]) * (opwright_from_f16(diff_dst_row_[i_]) - same_0_);
+                        diff_src_row_[i_] = wide_0_[i_] * (wide_1_[i_] - same_0_);
                     }
                     opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                 }

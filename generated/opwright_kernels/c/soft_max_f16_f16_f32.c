@@ -87,8 +87,10 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -105,8 +107,10 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -123,8 +127,10 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -141,8 +147,10 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_f16(src_row_[i_]));
+                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -177,9 +185,11 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float *restrict base_row_ = base + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - base_row_[i_];
+                        shared_0__row_[i_] = wide_0_[i_] - base_row_[i_];
                     }
                     opwright_exp_row_f32(shared_0__row_, n_);
                 }
@@ -487,9 +497,11 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 2);
+                    float wide_0_[512];
+                    opwright_from_row_f16(src_row_, wide_0_, n_);
                     const float same_0_ = base_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_from_f16(src_row_[i_]) - same_0_;
+                        shared_0__row_[i_] = wide_0_[i_] - same_0_;
                     }
                     opwright_exp_row_f32(shared_0__row_, n_);
                 }

@@ -42,13 +42,15 @@ static void soft_plus_f16_0_x(void *context_, int64_t part_)
         opwright_f16 src_room_[512];
         const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         opwright_fetch(src_row_ + n_, n_ * 2);
+        float wide_0_[512];
+        opwright_from_row_f16(src_row_, wide_0_, n_);
         float made_0_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            made_0_[i_] = -opwright_abs_f32(same_0_ * opwright_from_f16(src_row_[i_]));
+            made_0_[i_] = -opwright_abs_f32(same_0_ * wide_0_[i_]);
         }
         opwright_exp_row_f32(made_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = (opwright_maximumf(same_0_ * opwright_from_f16(src_row_[i_]), 0.0f) + opwright_log1p_f32(made_0_[i_])) / same_0_;
+            wide_[i_] = (opwright_maximumf(same_0_ * wide_0_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_])) / same_0_;
         }
         opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
     }

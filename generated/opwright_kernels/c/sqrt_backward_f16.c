@@ -52,10 +52,14 @@ static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
                 float wide_[512];
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                float wide_1_[512];
+                opwright_from_row_f16(src_row_, wide_1_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) / (2.0f * opwright_from_f16(src_row_[i_]));
+                    wide_[i_] = wide_0_[i_] / (2.0f * wide_1_[i_]);
                 }
                 opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
             }
@@ -66,10 +70,14 @@ static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
                 float wide_[512];
                 opwright_f16 diff_dst_room_[512];
                 const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                float wide_0_[512];
+                opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
                 opwright_f16 src_room_[512];
                 const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                float wide_1_[512];
+                opwright_from_row_f16(src_row_, wide_1_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(diff_dst_row_[i_]) / (2.0f * opwright_sqrt_f32(opwright_from_f16(src_row_[i_])));
+                    wide_[i_] = wide_0_[i_] / (2.0f * opwright_sqrt_f32(wide_1_[i_]));
                 }
                 opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
             }

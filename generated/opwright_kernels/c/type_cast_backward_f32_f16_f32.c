@@ -29,7 +29,7 @@ static void type_cast_backward_f32_f16_f32_0_x(void *context_, int64_t part_)
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, diff_src_X_step_ == 1 && diff_dst_X_step_ == 1 ? 4096 : opwright_apart(diff_src_X_step_, diff_dst_X_step_));
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -44,16 +44,18 @@ static void type_cast_backward_f32_f16_f32_0_x(void *context_, int64_t part_)
         const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 4, total_);
         opwright_f16 diff_dst_room_[512];
         const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+        float wide_0_[512];
+        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = opwright_from_f16(diff_dst_row_[i_ + j_]);
+                cells_[j_] = wide_0_[i_ + j_];
             }
             opwright_put_line(diff_src_row_ + i_, cells_, past_);
             opwright_put_line(diff_src_row_ + (i_ + 16), cells_ + 16, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_src_row_[whole_ + j_] = opwright_from_f16(diff_dst_row_[whole_ + j_]);
+            diff_src_row_[whole_ + j_] = wide_0_[whole_ + j_];
         }
         opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
     }

@@ -2927,7 +2927,35 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
     }
 }
 
-// The same, to cells that lie `step` apart, as one of so many `rows` of an output; n is at most 512.
+// A row of f16 as f32: the bits of opwright_from_f16, also for NaN.
+static inline void opwright_from_row_f16(const opwright_f16 *from, float *to, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__) && defined(__GNUC__)
+    typedef float opwright_wide __attribute__((vector_size(64)));
+    typedef short opwright_halves __attribute__((vector_size(32)));
+    for (; i + 16 <= n; i += 16) {
+        opwright_halves cells;
+        memcpy(&cells, from + i, sizeof cells);
+        const opwright_wide made = __builtin_ia32_vcvtph2ps512_mask(cells, (opwright_wide){0}, (short)0xFFFF, 4);
+        memcpy(to + i, &made, sizeof made);
+    }
+#elif defined(__F16C__) && defined(__GNUC__)
+    typedef float opwright_wide __attribute__((vector_size(32)));
+    typedef short opwright_halves __attribute__((vector_size(16)));
+    for (; i + 8 <= n; i += 8) {
+        opwright_halves cells;
+        memcpy(&cells, from + i, sizeof cells);
+        const opwright_wide made = __builtin_ia32_vcvtph2ps256(cells);
+        memcpy(to + i, &made, sizeof made);
+    }
+#endif
+    for (; i < n; ++i) {
+        to[i] = opwright_from_f16(from[i]);
+    }
+}
+
+// A row of f32 as f16, to cells that lie `step` apart, as one of so many `rows` of an output; n is at most 512.
 static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n, int64_t rows)
 {
     opwright_f16 room[512];

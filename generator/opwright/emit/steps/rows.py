@@ -54,14 +54,21 @@ class LaneValues(Values):
     lane: str = ""
     hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
     row: Callable[[expr.Call], Expr] = field(kw_only=True)
+    wide: Callable[[Read], Expr] = field(kw_only=True)
 
     def value(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
+            return self.wide(tree)
         if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
             return super().value(tree)
         return self.hoist(tree)
 
     def function(self, tree: expr.Call) -> Expr:
         return self.row(tree) if self.of_rows(tree) else super().function(tree)
+
+    def by_rows(self, read: Read) -> bool:
+        """Whether cells are widened a row at a time: compilers do not make vectors of the instruction for f16."""
+        return self.dtype(read.tensor) == "f16" and self.accumulate == "f32"
 
     def of_rows(self, tree: expr.Expr) -> bool:
         """Whether a value is computed a row at a time."""
@@ -80,11 +87,12 @@ class Row:
         self.rows: dict[Read, str] = {}
         self.same: dict[expr.Expr, str] = {}
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
+        self.wide: dict[Read, str] = {}  # rows of f16 as f32
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
-        self.inside = LaneValues(**own, lane=self.lane, hoist=self.hoisted, row=self.function_of_row)
+        self.inside = LaneValues(**own, lane=self.lane, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
 
     @staticmethod
     def possible(elements: Elements, part: Part, formula: Formula) -> bool:
@@ -104,7 +112,7 @@ class Row:
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         updates = operator != "set" or target in self.formula.reads
-        wide = not updates and self.widened(dtype)
+        wide = not updates and self.narrowed(dtype)
         value, source = self.formula.value, self.part.source
         function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
         moved = bends.moved(self.elements, self.part, value)
@@ -140,7 +148,7 @@ class Row:
         rows = [self.part.target, *(read for read in self.formula.reads if self.lane in expr.names(read))]
         return min(DTYPES[self.elements.dtype(row.tensor)].size for row in rows)
 
-    def widened(self, dtype: str) -> bool:
+    def narrowed(self, dtype: str) -> bool:
         """Whether values are buffered first, because an instruction converts them to a type that C lacks."""
         value = self.formula.value
         alike = isinstance(value, Read) and self.elements.dtype(value.tensor) == dtype
@@ -257,6 +265,18 @@ class Row:
             self.rows[read] = self._row(read)
             self.elements.position = position
         return Index(Name(self.rows[read]), cache_lines.place(position, self.by.get(read)))
+
+    def widened(self, read: Read) -> Expr:
+        """A number of f16 in the loop over lanes, whose row is converted before the loop."""
+        cell, by = self.read(read), self.by.get(read)
+        assert isinstance(cell, Index)
+        if read not in self.wide:
+            self.wide[read] = name = f"wide_{len(self.wide)}_"
+            cells = N if by is None else Conditional(by, N, cache_lines.cells_of(self.narrowest()))
+            self.before.append(DeclareArray(name, "float", ROOM))
+            self.before.append(Do(Call("opwright_from_row_f16", (cell.array, Name(name), cells))))
+            self.elements.buffered(ZERO)
+        return Index(Name(self.wide[read]), cell.at)
 
     def _named(self, read: Read) -> tuple[str, str, str]:
         """Names for a row, its buffer, and its first cell."""
