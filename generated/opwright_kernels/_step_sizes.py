@@ -14,7 +14,7 @@ from typing import Any
 from ._arrays import Array
 from ._axes import Places
 from ._dtypes import DTYPES
-from ._schedules import ENOUGH, Candidate, Lanes, Schedule, chosen
+from ._schedules import ENOUGH, Candidate, Lanes, Schedule, chosen, nearest
 
 LINE = 64  # bytes; what tasks of different threads write begins at lines of its own
 
@@ -142,7 +142,7 @@ class Sizes:
         """Along which of its letters the lanes of a phase go."""
         candidates = []
         for letter in letters:
-            extents, steps = list[int](), list[int]()
+            extents, steps, apart = list[int](), list[int](), dict[str, int]()
             for name, axis in letter.walks:
                 strides = self.strides(name, axis, runs)
                 symbol = self.info(name).axes[axis]
@@ -151,6 +151,7 @@ class Sizes:
                     continue
                 extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
                 steps += strides[-1:]
+                apart[name] = apart.get(name, 0) + sum(strides[-1:])
             extents = extents or [*self.resolution.letters.get(letter.letter, (1,))[-1:]]  # it walks sums alone
             crossed, served = letter.moves and self.crossed(letter, runs), self.cells(letter.serves)
             candidates.append(
@@ -161,9 +162,11 @@ class Sizes:
                     crossed,
                     served if letter.serves else 0,
                     self.cells(letter.kept),
+                    bool(letter.turns) and self.turned(letter, runs),
+                    max(map(abs, apart.values()), default=0),
                 )
             )
-        number, row = chosen(candidates)
+        number, row = chosen(nearest(candidates))
         if row is not None:
             self.schedules.append((letters[number].letter, row))
         return number
@@ -180,6 +183,11 @@ class Sizes:
         across = next((n for n, step in enumerate(read[:-1]) if step == 1), None)
         alike = self.arrays[to].dtype == self.arrays[source].dtype
         return alike and across is not None and written[-1] == 1 and min(extents[-1], extents[across]) >= ENOUGH
+
+    def turned(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
+        """Whether neighbours lie together in what is written, and those of tasks in rows that are turned."""
+        written = self.strides(*letter.walks[0], runs) == (1,)
+        return written and all(self.strides(*walk, runs) == (1,) for walk in letter.turns)
 
     def memory(self, lanes: Sequence[int], values: dict[str, Any], unstored: Container[str]) -> Memory:
         """Where each array between steps begins: those that all tasks share, then those of a task."""

@@ -111,17 +111,20 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         ([Candidate(own, 100, (1, 1)), Candidate(reduced, 1000, (100,))], 0, "block"),
         ([Candidate(own, 1, (0, 0)), Candidate(reduced, 1000, (1, 1))], 1, "row"),
         ([Candidate(apart, 100, (1,)), Candidate(reduced, 1000, (1,))], 1, "row"),
-        ([Candidate(own, 100, (1, 7)), Candidate(reduced, 1000, (9,))], 0, "block through room"),
-        ([Candidate(own, 3, (5,)), Candidate(reduced, 1000, (9,))], 1, "row through room"),
+        ([Candidate(own, 100, (1, 7), apart=7), Candidate(reduced, 1000, (9,), apart=9)], 0, "block through room"),
+        ([Candidate(own, 3, (5,), apart=5), Candidate(reduced, 1000, (9,), apart=9)], 1, "row through room"),
         (
             [Candidate(Lanes("a", False, (), terms=3), 99, (1,)), Candidate(Lanes("c", False, (), terms=9), 20, (1,))],
             1,
             "row",
         ),
-        ([Candidate(own, 3, (5,)), Candidate(reduced, 5, (9,))], 1, "rest"),
+        ([Candidate(own, 3, (5,), apart=5), Candidate(reduced, 5, (9,), apart=9)], 1, "rest"),
+        ([Candidate(own, 99, (1, 50)), Candidate(own, 30, (1, 80), turned=True)], 1, "turned rows"),
+        ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (6,), apart=6)], 1, "near row through room"),
+        ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (7,), apart=7)], 0, "block through room"),
     ]
     for candidates, number, name in cases:
-        chosen, row = _schedules.chosen(candidates)
+        chosen, row = _schedules.chosen(_schedules.nearest(candidates))
         assert (chosen, row and row.name) == (number, name)
     assert _schedules.chosen([]) == (0, None)
     assert all(row.when and row.then and row.figure for row in _schedules.SCHEDULES)

@@ -34,6 +34,7 @@ static inline int64_t opwright_rest_by(int64_t a, int64_t b) { return b == 1 ? 0
 static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
 #define OPWRIGHT_ROOM 512 // cells of the buffer of a row
+#define OPWRIGHT_TURNED 64 // cells of each of 16 rows that are turned at once
 
 // Before a loop none of whose iterations knows what another one writes.
 #if defined(__clang__)
@@ -253,6 +254,24 @@ static inline void opwright_turned_1(void *to, int64_t to_step, const void *from
     }
 }
 
+// Transposes n x `rows` cells of 1 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
+OPWRIGHT_OUTLINED void opwright_turn_1(const void *from, int64_t step, int64_t n, int64_t rows, void *room)
+{
+    const char *lines = from;
+    char *to = room;
+    for (int64_t at = 0; at < n; at += 16, lines += 16 * 1 * step, to += 16 * 1) {
+        if (rows == 16 && n - at >= 16) {
+            opwright_turned_1(to, OPWRIGHT_TURNED * 1, lines, step * 1);
+        } else {
+            char cells[256 * 1] = {0};
+            for (int64_t i = 0; i < opwright_min(n - at, 16); ++i) {
+                opwright_copied(cells + 16 * 1 * i, lines + i * step * 1, rows * 1);
+            }
+            opwright_turned_1(to, OPWRIGHT_TURNED * 1, cells, 16 * 1);
+        }
+    }
+}
+
 // Transposes 16 x 16 cells of 2 bytes, whose rows lie so many bytes apart. In registers, 1024 x 1024 f32 take 0.4 of the
 // time of a copy cell by cell (AMD Zen 4, gcc 12.2).
 static inline void opwright_turned_2(void *to, int64_t to_step, const void *from, int64_t from_step)
@@ -293,6 +312,24 @@ static inline void opwright_turned_2(void *to, int64_t to_step, const void *from
         }
     }
 #endif
+}
+
+// Transposes n x `rows` cells of 2 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
+OPWRIGHT_OUTLINED void opwright_turn_2(const void *from, int64_t step, int64_t n, int64_t rows, void *room)
+{
+    const char *lines = from;
+    char *to = room;
+    for (int64_t at = 0; at < n; at += 16, lines += 16 * 2 * step, to += 16 * 2) {
+        if (rows == 16 && n - at >= 16) {
+            opwright_turned_2(to, OPWRIGHT_TURNED * 2, lines, step * 2);
+        } else {
+            char cells[256 * 2] = {0};
+            for (int64_t i = 0; i < opwright_min(n - at, 16); ++i) {
+                opwright_copied(cells + 16 * 2 * i, lines + i * step * 2, rows * 2);
+            }
+            opwright_turned_2(to, OPWRIGHT_TURNED * 2, cells, 16 * 2);
+        }
+    }
 }
 
 // Transposes 16 x 16 cells of 4 bytes, whose rows lie so many bytes apart. In registers, 1024 x 1024 f32 take 0.4 of the
@@ -356,6 +393,24 @@ static inline void opwright_turned_4(void *to, int64_t to_step, const void *from
 #endif
 }
 
+// Transposes n x `rows` cells of 4 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
+OPWRIGHT_OUTLINED void opwright_turn_4(const void *from, int64_t step, int64_t n, int64_t rows, void *room)
+{
+    const char *lines = from;
+    char *to = room;
+    for (int64_t at = 0; at < n; at += 16, lines += 16 * 4 * step, to += 16 * 4) {
+        if (rows == 16 && n - at >= 16) {
+            opwright_turned_4(to, OPWRIGHT_TURNED * 4, lines, step * 4);
+        } else {
+            char cells[256 * 4] = {0};
+            for (int64_t i = 0; i < opwright_min(n - at, 16); ++i) {
+                opwright_copied(cells + 16 * 4 * i, lines + i * step * 4, rows * 4);
+            }
+            opwright_turned_4(to, OPWRIGHT_TURNED * 4, cells, 16 * 4);
+        }
+    }
+}
+
 // Transposes 16 x 16 cells of 8 bytes, whose rows lie so many bytes apart. In registers, 1024 x 1024 f32 take 0.4 of the
 // time of a copy cell by cell (AMD Zen 4, gcc 12.2).
 static inline void opwright_turned_8(void *to, int64_t to_step, const void *from, int64_t from_step)
@@ -365,6 +420,24 @@ static inline void opwright_turned_8(void *to, int64_t to_step, const void *from
     for (int i = 0; i < 16; ++i) {
         for (int j = 0; j < 16; ++j) {
             memcpy(target + j * to_step + i * 8, source + i * from_step + j * 8, 8);
+        }
+    }
+}
+
+// Transposes n x `rows` cells of 8 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
+OPWRIGHT_OUTLINED void opwright_turn_8(const void *from, int64_t step, int64_t n, int64_t rows, void *room)
+{
+    const char *lines = from;
+    char *to = room;
+    for (int64_t at = 0; at < n; at += 16, lines += 16 * 8 * step, to += 16 * 8) {
+        if (rows == 16 && n - at >= 16) {
+            opwright_turned_8(to, OPWRIGHT_TURNED * 8, lines, step * 8);
+        } else {
+            char cells[256 * 8] = {0};
+            for (int64_t i = 0; i < opwright_min(n - at, 16); ++i) {
+                opwright_copied(cells + 16 * 8 * i, lines + i * step * 8, rows * 8);
+            }
+            opwright_turned_8(to, OPWRIGHT_TURNED * 8, cells, 16 * 8);
         }
     }
 }
@@ -617,6 +690,20 @@ static inline void opwright_picked_f32(const float *from, const int64_t *places,
     }
 }
 
+// f32: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const float *opwright_across_f32(const float *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, float *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_f32(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_4(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // f32: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f32(float *to, const float *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -784,6 +871,20 @@ static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to
     if (row != to) {
         opwright_scattered_bf16(row, to, step, n);
     }
+}
+
+// bf16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_bf16 *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_bf16(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_2(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // bf16: a copy of short rows to another order: the next axis is walked within a task.
@@ -955,6 +1056,20 @@ static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, i
     }
 }
 
+// f16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_f16 *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_f16(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_2(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // f16: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -1122,6 +1237,20 @@ static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t ste
     if (row != to) {
         opwright_scattered_s32(row, to, step, n);
     }
+}
+
+// s32: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int32_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_s32(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_4(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // s32: a copy of short rows to another order: the next axis is walked within a task.
@@ -1293,6 +1422,20 @@ static inline void opwright_put_f64(const double *row, double *to, int64_t step,
     }
 }
 
+// f64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const double *opwright_across_f64(const double *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, double *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_f64(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_8(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // f64: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -1460,6 +1603,20 @@ static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, 
     if (row != to) {
         opwright_scattered_s8(row, to, step, n);
     }
+}
+
+// s8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_s8(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // s8: a copy of short rows to another order: the next axis is walked within a task.
@@ -1631,6 +1788,20 @@ static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// u8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_u8(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // u8: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -1798,6 +1969,20 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
     if (row != to) {
         opwright_scattered_boolean(row, to, step, n);
     }
+}
+
+// boolean: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_boolean(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // boolean: a copy of short rows to another order: the next axis is walked within a task.
@@ -1969,6 +2154,20 @@ static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
+// f8_e4m3: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_f8_e4m3(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // f8_e4m3: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -2136,6 +2335,20 @@ static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t
     if (row != to) {
         opwright_scattered_f8_e5m2(row, to, step, n);
     }
+}
+
+// f8_e5m2: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_f8_e5m2(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // f8_e5m2: a copy of short rows to another order: the next axis is walked within a task.
@@ -2307,6 +2520,20 @@ static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
+// s4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_s4(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // s4: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -2474,6 +2701,20 @@ static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step
     if (row != to) {
         opwright_scattered_u4(row, to, step, n);
     }
+}
+
+// u4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_u4(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_1(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // u4: a copy of short rows to another order: the next axis is walked within a task.
@@ -2645,6 +2886,20 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
     }
 }
 
+// s64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int64_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_s64(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_8(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
+}
+
 // s64: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
@@ -2812,6 +3067,20 @@ static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t s
     if (row != to) {
         opwright_scattered_u64(row, to, step, n);
     }
+}
+
+// u64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
+// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint64_t *room)
+{
+    const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
+    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+        return opwright_row_u64(from, step, n, room);
+    }
+    if (row == 0) {
+        opwright_turn_8(from, step, n, count, room);
+    }
+    return room + row * OPWRIGHT_TURNED;
 }
 
 // u64: a copy of short rows to another order: the next axis is walked within a task.

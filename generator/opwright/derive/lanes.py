@@ -37,6 +37,9 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
     named = _named(found, parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
+    if stands_alone(found, parts):  # the last axes may have few cells
+        names = [index.id for index in reversed(parts[0].target.indices) if isinstance(index, Name)]
+        walked |= dict.fromkeys(name for name in names if name in own and name not in named)
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
 
@@ -73,6 +76,13 @@ def moved(found: Program, parts: Sequence[Part], letter: str) -> Read | None:
     runs = all(len(array.axes) == 1 and array.axes[0].kind == "run" for array in arrays)
     walked = {*part.target.indices, *value.indices} == {expr.Name(letter)}
     return value if runs and walked and not any(array.role in ("between", "list") for array in arrays) else None
+
+
+def stands_alone(found: Program, parts: Sequence[Part]) -> bool:
+    """Whether one step sets each cell by itself, always, and no letter is of several axes."""
+    part = parts[0]
+    alone = len(parts) == len(part.formulas) == 1 and part.operator == "set" and not (part.by or part.where)
+    return alone and all(found.letters[name].kind == "one" for name in part.letters)
 
 
 def _last_axes(op: Op, found: Program, name: str) -> Iterator[int]:

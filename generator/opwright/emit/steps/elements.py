@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
+from ...derive.crossing import crossing
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged
 from ...derive.program import Array, Axis, constants
@@ -21,13 +22,15 @@ from ...language.expr import Read
 from ...language.model import SPATIAL_AXES, Op
 from ...language.types import symbol_kinds
 from .. import nodes
-from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, Expr, Index, Member, Name
+from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Index, Member, Name
 
 SIZES = Name("sizes_")
 BEGIN, END = Name("begin_"), Name("end_")
 BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
 _LOGIC = {"and": "&&", "or": "||"}
 ROOM = 512  # lanes of a block otherwise
+TURNED = 64  # lanes of a block whose rows are turned, SQUARE of them at once, as c/rows.h does
+SQUARE = 16
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Elements:
         self.minimum = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
         self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         self.axes = spatial_names(op)
+        # the letter of tasks along which rows are turned, those rows, and where they are kept
+        self.crossing, self.crossed = crossing(op, found.program, phase, lanes or "")
+        self.rooms: list[DeclareArray] = []
         self.grown = grown(op, found, phase, row, lanes, self.is_number)
 
     @property

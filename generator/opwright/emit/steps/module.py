@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...derive.collapsing import Chain, collapsible
+from ...derive.crossing import crossing
 from ...derive.lanes import apart, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, in_place, is_separable, staged
@@ -56,6 +57,7 @@ class LaneView:
     apart: bool  # whether its neighbours lie apart in sums of an engine
     serves: tuple[str, ...]  # if cells are kept for several tasks, the letters of these
     kept: tuple[str, ...]  # and those that kept cells have besides
+    turns: tuple[tuple[str, str], ...]  # axes along which rows are turned for several tasks at once
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,10 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             moves = moved(own.program, phase.parts, letter) is not None
             terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
             far = apart(own.program, phase.parts, letter) and not _slides_before(found, one)
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *kept_for(phase)))
+            crossed = crossing(op, own.program, phase, letter)[1]
+            turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
+            served = kept_for(phase)
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns))
         result.append(tuple(views))
     return tuple(result)
 

@@ -34,7 +34,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import bends, cache_lines
+from . import across, bends, cache_lines
 from .elements import ROOM, Elements, product
 from .values import Values, updated
 
@@ -293,6 +293,9 @@ class Row:
         pointer = f"const {c_type} *restrict"
         if step == ONE:
             self.before.append(Declare(name, self._at(read), pointer, changes=True))
+            return name
+        if step is not None and (kept := across.row(elements, read, step, self._at(read))) is not None:
+            self.before.append(Declare(name, kept, pointer, changes=True))
             return name
         self.before.append(DeclareArray(room, c_type, ROOM))
         wrapped = self._wrapped(read, room) if step is None else None

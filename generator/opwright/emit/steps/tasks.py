@@ -32,7 +32,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from .elements import BEGIN, END, ROOM
+from .elements import BEGIN, END, ROOM, TURNED
 from .groups import Grouped, in_groups, rows_of_tasks, task_of_group
 from .loops import Loop, Loops, letter_of
 from .wholes import again, by_letter, inlined, row_of_table, sunk
@@ -87,9 +87,10 @@ class Tasks(Loops):
         return math.prod(int(self.at_most(loop)) for name, loop in self.taps().items() if name in nodes.names(value))
 
     def room_of_tables(self) -> list[Stmt]:
-        """The tables, and the first lane of those that each loop over lanes fills."""
-        rows = [DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items()]
-        return [*rows, *([Declare("filled_", NONE, changes=True)] if rows and not self.blocked else [])]
+        """Rows that tasks keep, the tables, and the first lane of those that each loop over lanes fills."""
+        rows: list[Stmt] = list(self.rooms)
+        rows += [DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items()]
+        return [*rows, *([Declare("filled_", NONE, changes=True)] if self.tables and not self.blocked else [])]
 
     def taps(self) -> dict[str, Loop]:
         """The loops of letters with few values, by name."""
@@ -213,7 +214,7 @@ class Tasks(Loops):
 
         Blocks of lanes are long: there a division costs little, and counting takes more code.
         """
-        return len(digits) > (FEW if self.blocked else 1) or bool(self.kept)
+        return len(digits) > (FEW if self.blocked else 1) or bool(self.kept or self.crossing)
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
@@ -240,7 +241,8 @@ class Tasks(Loops):
             walkers = [self.program.walks(read.tensor, *pair) for pair in enumerate(read.indices)]
             crossed |= {walkers[-1] or ""} if lane in walkers[:-1] else set()
         place = {name: number for number, name in enumerate(largest)}
-        return sorted(own, key=lambda letter: (letter in self.serving(), letter in crossed, place.get(letter, -1)))
+        across, serving = self.crossing, self.serving()
+        return sorted(own, key=lambda name: (name in serving, name == across, name in crossed, place.get(name, -1)))
 
     @property
     def kept(self) -> tuple[Part, ...]:
@@ -270,7 +272,7 @@ class Tasks(Loops):
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
                 serving = sum(len(self.own_loops(letter)) for letter in self.serving())
-                place = len(digits) - (serving or (len(digits) >= FEW and not rows))
+                place = len(digits) - (serving or bool(self.crossing or (len(digits) >= FEW and not rows)))
                 digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
@@ -298,7 +300,8 @@ class Tasks(Loops):
 
     def max_lanes(self) -> Expr:
         """The number of lanes per block: fewer if a row needs a buffer."""
-        room, steps = nodes.integer(ROOM), {step: one for step, one in self.steps.items() if step != ONE}
+        room = nodes.integer(TURNED if self.rooms else ROOM)
+        steps = {step: one for step, one in self.steps.items() if step != ONE}
         long = nodes.integer(self.cells_of_lanes() if self.blocked else LONG)
         if ZERO in steps or not steps or self.kept:
             return room if steps or self.kept else long
@@ -308,4 +311,4 @@ class Tasks(Loops):
         few, *fewer = (Call("opwright_apart", pair) for pair in pairs)
         for other in fewer:
             few = Call("opwright_min", (few, other))
-        return Conditional(beside, long, few)
+        return Conditional(beside, long, room if self.rooms else few)

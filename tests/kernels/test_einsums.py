@@ -1,0 +1,69 @@
+"""Einsums of two or three factors, with turned axes, diagonals, and letters of any roles: random calls on every
+instruction set, held against NumPy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+import pytest
+from support.capping import capped_at
+from support.package import package
+from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
+
+FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
+TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
+DIAGONALS = ("bii->b", "ii,ij->ij")
+RANDOM = 40 if FULL else 4
+CALLS = 12 if FULL else 6
+Made = tuple[ModuleType, list[Einsum]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    rng = np.random.default_rng(3)
+    drawn = []
+    for number, notation in enumerate((*TURNED, *DIAGONALS)):
+        factors, out = notation.split("->")
+        drawn.append(einsum(f"Einsum{number}", factors.split(","), out))
+    drawn += [draw(rng, f"Einsum{len(drawn) + number}") for number in range(RANDOM)]
+    texts = {f"{one.op}.yaml": one.text for one in drawn}
+    return package(texts, tmp_path_factory.mktemp("einsums"), "einsums_package")[1], drawn
+
+
+@pytest.fixture(params=["portable", "avx2", "avx512", "avx512_bf16"])
+def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
+    _ = made[0].einsum0  # loads the modules of the package
+    with capped_at(made[0], request.param) as isa:
+        yield isa
+
+
+def test_einsums_are_exact_on_every_instruction_set_with_any_number_of_threads(made: Made, capped: str) -> None:
+    kernels, drawn = made
+    for number, one in enumerate(drawn):
+        rng = np.random.default_rng([5, number])
+        for call in range(CALLS):
+            read, written, _ = ROWS[(number + call * FULL) % len(ROWS)]
+            given = inputs(rng, one, read, 60_000)
+            wanted = np.einsum(one.notation, *(array.astype(np.int64) for array in given))
+            expected = wanted.astype(np.float32).astype(DTYPES[written])
+            found = []
+            for threads in (1, 3):
+                sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
+                found.append(getattr(kernels, one.function)(*given, threads=threads))
+            where = one.notation, read, [array.shape for array in given], [array.strides for array in given]
+            assert found[0].dtype == DTYPES[written], where
+            assert (found[0].astype(np.float64) == expected.astype(np.float64)).all(), where
+            assert found[0].tobytes() == found[1].tobytes(), where
+
+
+def test_explain_names_rows_that_are_turned_and_diagonals_that_are_near(made: Made) -> None:
+    kernels, _ = made
+    a, b = np.ones((40, 20, 50), np.float32), np.ones((40, 20), np.float32)
+    assert "lanes along b: turned rows" in str(kernels.explain("einsum1", a, b))
+    assert "turned rows" not in str(kernels.explain("einsum1", a[..., ::2], b))
+    many = np.ones((100, 20, 20), np.float32)
+    assert "lanes along i: near row through room" in str(kernels.explain("einsum4", many))
