@@ -121,7 +121,7 @@ def resolve(
             "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * M * N * K // 4,
+            rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 4),
             rules.prod(b_ for b_ in B) * M * N,
         )),
         letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},

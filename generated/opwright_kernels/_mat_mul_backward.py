@@ -171,7 +171,7 @@ def resolve(
             "diff_bias_sum_": (-1, (N_p0_,)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * M * N * K // 4,
+            rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 4),
             rules.prod(b_ for b_ in B) * M * N,
         )),
         letters={

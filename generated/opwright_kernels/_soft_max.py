@@ -94,7 +94,6 @@ def resolve(
         terms=rules.sum_((
             rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
             rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A),
-            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A) * 1,
         )),
     )
 

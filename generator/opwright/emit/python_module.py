@@ -13,6 +13,7 @@ from typing import Any
 
 from ..derive import bounds
 from ..derive.access import substitute
+from ..derive.algebra import slopes
 from ..derive.call_plan import Bind, BindArrangement, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
 from ..derive.rules.missing_axes import ABSENT
 from ..derive.sizes import uses_absent
@@ -318,10 +319,7 @@ def _terms(op: Op, writer: Writer) -> str:
     """How many terms the sums have, as Python."""
     trees = [extent.tree for extent in op.semantics.ranges.values()]
     factors = [expr.Call("prod", (tree,)) if writer.is_vector_axis(tree) else tree for tree in trees]
-    return (
-        " * ".join(f"({text})" if " " in text and "(" not in text else text for text in map(writer.print, factors))
-        or "1"
-    )
+    return writer.print(slopes.product(factors))
 
 
 def named_values(op: Op) -> dict[str, str]:

@@ -6,7 +6,7 @@ expression that uses a letter in any other way than as a multiple (under floor, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Unary
@@ -58,6 +58,13 @@ def times(left: Expr, right: Expr) -> Expr:
     if Number(-1) in (left, right):
         return negated(right if left == Number(-1) else left)
     return Binary("*", left, right)
+
+
+def product(factors: Iterable[Expr]) -> Expr:
+    found: Expr = ONE
+    for factor in factors:
+        found = times(found, factor)
+    return found
 
 
 def _negative(tree: Expr) -> bool:

@@ -6,9 +6,10 @@ as far as the spec determines them: at most one run of a tensor has a length tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ...derive.algebra import slopes
 from ...derive.collapsing import Chain, collapsible
 from ...derive.crossing import crossing
 from ...derive.lanes import apart, moved
@@ -17,6 +18,7 @@ from ...derive.phases import Phase, Staged, in_place, is_separable, staged
 from ...derive.program import Array, Axis, list_dtype, program
 from ...derive.rewrites.parted import parted
 from ...derive.roles import role_table
+from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Call, Name
 from ...language.model import Op, Tensor
@@ -193,7 +195,7 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
         if array.role != "between":
             continue
         if array.name not in private:
-            result[array.name] = (-1, (_product([_cells(a, writer) for a in array.axes if a.kind != "ones"]),))
+            result[array.name] = (-1, (writer.print(_cells(a for a in array.axes if a.kind != "ones")),))
             continue
         number = next(n for n in range(len(found.phases)) for p in _lane_choices(found, n) if _writes(p[1], array.name))
         cells = []
@@ -205,9 +207,9 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
             elements = Elements(op, op.dtypes[0], own_staged, phase, letter)
             own = elements.own_axes(array)
             axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
-            lanes = [str(elements.cells_of_lanes())] if letter in own.values() else []
+            lanes = expr.Number(elements.cells_of_lanes() if letter in own.values() else 1)
             number_only = elements.is_number(array.name)
-            cells.append("0" if number_only else _product([_cells(axis, writer) for axis in axes] + lanes))
+            cells.append("0" if number_only else writer.print(slopes.times(_cells(axes), lanes)))
         result[array.name] = (number, tuple(cells))
     return result
 
@@ -219,10 +221,6 @@ def _lane_choices(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
 
 def _writes(phase: Phase, name: str) -> bool:
     return any(part.target.tensor == name for part in phase.parts)
-
-
-def _product(factors: list[str]) -> str:
-    return " * ".join(factors) or "1"
 
 
 def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
@@ -261,11 +259,9 @@ def _slides_before(found: Staged, number: int) -> bool:
     return bool(found.phases[number].finishes and before is not None and before.slides)
 
 
-def _cells(axis: Axis, writer: StepWriter) -> str:
-    """The number of cells along an axis, as Python."""
-    tree = Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent
-    text = writer.print(tree)
-    return f"({text})" if " " in text and "(" not in text else text
+def _cells(axes: Iterable[Axis]) -> expr.Expr:
+    """The number of cells along axes together."""
+    return slopes.product(Call("prod", (axis.extent,)) if axis.kind != "one" else axis.extent for axis in axes)
 
 
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
@@ -278,7 +274,7 @@ def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
     contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
     sums = []
     for part in found.parts:
-        factors = [_cells(found.letters[letter], writer) for letter in part.letters]
-        quarter = " // 4" if {*part.letters} in contracted else ""
-        sums.append((" * ".join(factors) or "1") + quarter)
+        terms = _cells(found.letters[letter] for letter in part.letters)
+        quarter = Call("floor", (expr.Binary("/", terms, expr.Number(4)),))
+        sums.append(writer.print(quarter if {*part.letters} in contracted else terms))
     return tuple(dict.fromkeys(sums))
