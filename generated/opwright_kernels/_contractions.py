@@ -212,8 +212,12 @@ class _One:
     def kinds(self, label: str) -> dict[str, int]:
         """The engine's flag for copying either operand: as it is, or widened."""
         own = {*BYTE_TYPES} if label == BYTES else {OWN[label]}
-        dtypes = {"left": self.call.dtype(self.contraction.left), "right": self.call.dtype(self.contraction.right)}
-        return {side: 1 if dtype in own else WIDENED[dtype] for side, dtype in dtypes.items()}
+        return {side: 1 if dtype in own else WIDENED[dtype] for side, dtype in self.dtypes.items()}
+
+    @property
+    def dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Those of both operands."""
+        return {"left": self.call.dtype(self.contraction.left), "right": self.call.dtype(self.contraction.right)}
 
     @property
     def widened(self) -> tuple[str, ...]:
@@ -308,7 +312,10 @@ class _One:
         group = ("window_data", "window_data", "window_weights")[problem.solve]
         group = "window_channelwise" if _windows.channelwise(problem) else group
         label = self.label
-        if self.made == WIDEST and label != LABELS[WIDEST] and group == "window_data":
+        data = LABELS.get(self.dtypes.get(problem.data, WIDEST), label)
+        if self.made == WIDEST and group == "window_channelwise" and data != LABELS[WIDEST]:
+            label, group = data, "window_channelwise_wide"
+        elif self.made == WIDEST and label != LABELS[WIDEST] and group == "window_data":
             group = "window_wide"
         elif LABELS.get(self.made) != label:
             label = LABELS[WIDEST]
@@ -321,6 +328,8 @@ class _One:
                 return None
             problem, pieces = pieced
         kinds, copies = self.kinds(label), {}
+        if group == "window_channelwise_wide":
+            kinds[problem.weights] = WIDENED[self.dtypes[problem.weights]]
         for side in ("left", "right"):
             well = _windows.is_dense(problem, side)
             if kinds[side] != 1 or not well:

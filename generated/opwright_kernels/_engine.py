@@ -71,10 +71,14 @@ FILES |= {
     f"window_{group}": {"window.c": (f"-DOPWRIGHT_SOLVES={group}",), **FILES[group]}
     for group in ("data", "weights", "channelwise")
 }
-# The same of y and x, whose sums are stored as floats whatever the operands are.
+# The same of y and x, whose sums are stored as floats whatever the operands are; of groups with one channel on either
+# side weights are floats, too.
 FILES["window_wide"] = {
     file: tuning if file == "contraction.c" else (*tuning, "-DOPWRIGHT_WIDE")
     for file, tuning in FILES["window_data"].items()
+}
+FILES["window_channelwise_wide"] = {
+    file: (*tuning, "-DOPWRIGHT_WIDE", "-DOPWRIGHT_WIDE_TAPS") for file, tuning in FILES["window_channelwise"].items()
 }
 
 

@@ -255,7 +255,9 @@ class StepKernels(Operation):
                 dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
                 windows = [name for name in self.slid(one) if label != _engines.BYTES]
-                wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in (label, "f32") for name in windows)}
+                owns = {label, "f32", *(_engines.LABELS.get(DTYPES[name], "f32") for name in dtypes)}
+                wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
+                wanted -= {("f32", name) for name in _engines.WIDE}  # whose sums are of the type of operands
         return super().units(has) + [
             _engines.unit(isa, label, group)
             for label, group in sorted(pair for pair in wanted if pair[0])

@@ -93,6 +93,11 @@ class Problem:
     def solve(self) -> int:
         return {self.small: Y, self.big: X, self.weights: W}["target"]
 
+    @property
+    def data(self) -> str:
+        """The side that windows move on, or that is spread over it; '' of weights, which have both as operands."""
+        return {Y: self.big, X: self.small, W: ""}[self.solve]
+
     def words(self) -> str:
         """What it is, for `explain`."""
         taps = " x ".join(str(axis.taps) for axis in self.axes)

@@ -22,9 +22,10 @@ WIDEST = DTYPES["float32"]  # which holds the others
 OF_DIFFERENCES = ("squares", "distances")  # engines that sum these of pairs of elements in place of products
 OWN = {**{name: dtype for dtype, name in LABELS.items()}, **dict.fromkeys(OF_DIFFERENCES, WIDEST)}  # what engines read
 PRODUCTS = "contraction"  # the engine of products; others are of windows
+WIDE = ("window_wide", "window_channelwise_wide")  # whose sums are floats
 FUNCTIONS = {
     PRODUCTS: "contract",
-    **dict.fromkeys(("window_data", "window_wide", "window_weights", "window_channelwise"), "window"),
+    **dict.fromkeys(("window_data", "window_weights", "window_channelwise", *WIDE), "window"),
 }
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
@@ -36,6 +37,7 @@ WIDENED = {
     DTYPES["float16"]: 3,
     DTYPES["int8"]: 4,
     DTYPES["uint8"]: 5,
+    WIDEST: 6,
 }  # the engine's flag to widen what it copies
 CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_channels_that_share_their_weights_are_windows_of_their_own(tmp_path: Pa
 FILTERS = """op: Filters
 revision: 1
 summary: A filter of each channel, or one of all, and the gradient of these.
-dims: {samples: N, channels: C, wide: W, columns: Q, taps: {symbol: K, min: 1}}
+dims: {samples: N, channels: C, wide: W, columns: Q, taps: {symbol: K, min: 1}, spread: Z}
 attributes:
   - {name: stride, symbol: S, type: s64, default: "1", min: 1}
   - {name: data_format, type: string, default: NXC, values: [NCX, NXC]}
@@ -157,16 +158,18 @@ inputs:
 outputs:
   - {name: y, layout: data_format, dims: {N: N, C: C, X: Q}}
   - {name: g, dims: {SHARED K: K}}
+  - {name: z, layout: data_format, dims: {N: N, C: C, X: Z}}
 dtypes:
-  - {x: f32, f: f32, d: f32, y: f32, g: f32, accumulate: f32}
-  - {x: bf16, f: f32, d: bf16, y: bf16, g: f32, accumulate: f32}
-  - {x: bf16, f: bf16, d: bf16, y: f32, g: bf16, accumulate: f32}
-shape: {Q: "floor((W - 1) / S) + 1"}
+  - {x: f32, f: f32, d: f32, y: f32, g: f32, z: f32, accumulate: f32}
+  - {x: bf16, f: f32, d: bf16, y: bf16, g: f32, z: f32, accumulate: f32}
+  - {x: bf16, f: bf16, d: bf16, y: f32, g: bf16, z: bf16, accumulate: f32}
+shape: {Z: "S * Q + K", Q: "floor((W - 1) / S) + 1"}
 semantics:
   ranges: {n: N, c: C, q: Q, k: K}
   steps:
     - y[n, c, q] += x[n, c, S * q + k - 1] * f[LETTER k]
     - g[LETTER k] += x[n, c, S * q + k - 1] * d[n, c, q]
+    - z[n, c, S * q + k] += d[n, c, q] * f[LETTER k]
 """
 
 
@@ -186,16 +189,9 @@ def test_filters_of_one_channel_or_of_each_agree_with_the_interpreter(shared: bo
 
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
 def test_sums_of_windows_are_finished_along_what_lies_together_in_the_output(layout: str, tmp_path: Path) -> None:
-    kept = [
-        line for line in FILTERS.splitlines() if not line.strip().startswith(("- {name: d,", "- {name: g,", "- g["))
-    ]
-    only = (
-        "\n".join(kept)
-        .replace(", d: f32", "")
-        .replace(", d: bf16", "")
-        .replace(", g: f32", "")
-        .replace(", g: bf16", "")
-    )
+    left_out = tuple(f"- {mark}" for name in "dgz" for mark in (f"{{name: {name},", f"{name}["))
+    kept = [line for line in FILTERS.splitlines() if not line.strip().startswith(left_out)]
+    only = re.sub(r', [dgz]: \w+|, spread: Z|Z: "S \* Q \+ K", ', "", "\n".join(kept))
     given = only.replace("SHARED ", "C: C, ").replace("LETTER ", "c, ")
     _, module = package({"filters.yaml": given}, tmp_path, f"finished_{layout}")
     x = np.zeros((2, 32, 40) if layout == "NCX" else (2, 40, 32), NUMPY["bf16"])

@@ -28,8 +28,8 @@
 #define depthwise_columns_w_scratch OPWRIGHT_NAME(depthwise_columns_w_scratch)
 
 // y, or x where `backward`. Over channels: channels last, or planes that are dense.
-void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
-                        const elem *bias, elem *out, const opwright_team *team, void *scratch);
+void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
+                        const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers);
 bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values);
 void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
@@ -41,8 +41,8 @@ bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values);
 // of its own.
 
 // The same for planes that are dense.
-void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
-                       const elem *bias, elem *out, const opwright_team *team, void *scratch);
+void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
+                       const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
 int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers);
 bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values);
 void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
@@ -92,16 +92,30 @@ INLINE void lanes_store(elem *p, vec v, bool part, int64_t lanes) {
     else
         elem_store(p, v);
 }
-
-INLINE const elem *tap_of(const opwright_problem *p, const elem *weights, int64_t k) {
-    return weights + k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] +
-           k % p->taps[2] * p->w_k[2];
+INLINE void sums_store(sum_cell *p, vec v, bool part, int64_t lanes) {
+    if (part && (LANES == 16 || lanes < LANES))
+        sum_store_part(p, v, lanes);
+    else
+        sum_store(p, v);
 }
 
-// Prefetches `count` elements.
-INLINE void prefetch(const elem *p, int64_t count, const int write) {
-    for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof *p)
-        write ? __builtin_prefetch(p + i, 1, 3) : __builtin_prefetch(p + i, 0, 2);
+// Weights of y and x.
+#if defined(OPWRIGHT_WIDE_TAPS)
+#define tap_load_part vec_load_part
+#define tap_get sum_get
+#else
+#define tap_load_part elem_load_part
+#define tap_get elem_get
+#endif
+
+INLINE int64_t tap_at(const opwright_problem *p, int64_t k) {
+    return k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] + k % p->taps[2] * p->w_k[2];
+}
+
+// Prefetches so many bytes.
+INLINE void prefetch(const void *p, int64_t bytes, const int write) {
+    for (int64_t i = 0; i < bytes; i += 64)
+        write ? __builtin_prefetch((const char *)p + i, 1, 3) : __builtin_prefetch((const char *)p + i, 0, 2);
 }
 
 // The taps of one output position on one axis: tap j is k + j*k_step and reads input at + j*at_step.

@@ -9,7 +9,7 @@
 typedef struct tile {
     const elem *in;   // the block of channels at position 0
     const float *w;   // [kd][kh][kw][LANES]
-    elem *out;        // the first pixel
+    sum_cell *out;    // the first pixel
     const int64_t *in_x, *in_size;
     int64_t w_x[3];
     taps d, h, w_taps; // of the first pixel; d is clipped
@@ -116,14 +116,14 @@ INLINE void tile_run(const int KW, const int S, const bool units, const bool edg
         }
     if (t->rows == 2 && t->pixels == P && t->lanes == LANES) {
         UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++)
-            elem_store(t->out + r * t->out_row + i * t->out_step, acc[r][i] + t->bias);
+            sum_store(t->out + r * t->out_row + i * t->out_step, acc[r][i] + t->bias);
         return;
     }
     float sums[2][P][LANES];
     UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) vec_store(sums[r][i], acc[r][i] + t->bias);
     for (int64_t r = 0; r < t->rows; r++)
         for (int64_t i = 0; i < t->pixels; i++)
-            lanes_store(t->out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
+            sums_store(t->out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
 }
 
 typedef void tile_function(const tile *t);

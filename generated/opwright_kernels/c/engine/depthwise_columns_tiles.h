@@ -11,7 +11,7 @@ enum { MAX_WIDTH_ROWS = 4, MAX_WIDTH_VECTORS = 4 };
 // R rows of output by a KH x KW kernel at once, S rows of input apart: each vector of input feeds all rows that use
 // it. `column[kw]` is the place of a tap.
 INLINE void width_run(const int KH, const int KW, const int S, const int R, const int C, const float *in, int64_t row,
-                      const int64_t *column, const float *w, vec bias, int64_t count, elem *out, int64_t out_row) {
+                      const int64_t *column, const float *w, vec bias, int64_t count, sum_cell *out, int64_t out_row) {
     vec weights[MAX_ALL];
     UNROLL_ALL for (int k = 0; k < KH * KW; k++) weights[k] = vec_splat(w[k]);
     for (int64_t q = 0; q < count; q += C * LANES) {
@@ -27,46 +27,46 @@ INLINE void width_run(const int KH, const int KW, const int S, const int R, cons
                 UNROLL for (int v = 0; v < C; v++) acc[r][v] += x[v] * weights[(i - r * S) * KW + k];
         }
         UNROLL for (int r = 0; r < R; r++) UNROLL for (int v = 0; v < C; v++) {
-            elem *to = out + r * out_row + q + v * LANES;
+            sum_cell *to = out + r * out_row + q + v * LANES;
             if (count >= C * LANES)
-                elem_store(to, acc[r][v] + bias);
+                sum_store(to, acc[r][v] + bias);
             else if (count > v * LANES)
-                lanes_store(to, acc[r][v] + bias, true, min(LANES, count - v * LANES));
+                sums_store(to, acc[r][v] + bias, true, min(LANES, count - v * LANES));
         }
     }
 }
 
 typedef void width_function(const float *in, int64_t row, const int64_t *column, const float *w, vec bias,
-                            int64_t count, elem *out, int64_t out_row);
+                            int64_t count, sum_cell *out, int64_t out_row);
 typedef struct row_of_widths {
     int64_t taps[2], in_step, rows;
     width_function *run;
 } row_of_widths;
 
 static void width_3x1(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(3, 3, 1, 4, 1, in, row, column, w, bias, count, out, out_row);
 }
 static void width_3x2(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(3, 3, 2, 2, 1, in, row, column, w, bias, count, out, out_row);
 }
 static void width_5x1(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(5, 5, 1, 4, 1 + (LANES == 8), in, row, column, w, bias, count, out, out_row);
 }
 static void width_5x2(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(5, 5, 2, 2, 1 + (LANES == 8), in, row, column, w, bias, count, out, out_row);
 }
 static void width_7x1(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(7, 7, 1, 4, 2, in, row, column, w, bias, count, out, out_row);
 }
 #ifdef OPWRIGHT_FIXED_ROWS
 enum { FIXED_R = OPWRIGHT_FIXED_ROWS == 1 ? 1 : OPWRIGHT_FIXED_STEP == 1 ? 4 : 2 };
 static void width_fixed(const float *in, int64_t row, const int64_t *column, const float *w, vec bias, int64_t count,
-                       elem *out, int64_t out_row) {
+                       sum_cell *out, int64_t out_row) {
     width_run(OPWRIGHT_FIXED_ROWS, OPWRIGHT_FIXED_COLUMNS, OPWRIGHT_FIXED_STEP, FIXED_R, OPWRIGHT_FIXED_ROWS == 1 ? 4 : 2, in, row, column, w, bias, count, out, out_row);
 }
 #endif

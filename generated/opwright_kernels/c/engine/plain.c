@@ -22,13 +22,19 @@
 #undef ROUNDED
 #define ROUNDED(x) (x)
 #endif
+#if defined(OPWRIGHT_WIDE_TAPS)
+#define WIDENED_TAP(x) (x)
+#else
+#define WIDENED_TAP(x) WIDENED(x)
+#endif
 
 typedef struct nest {
     opwright_solve solve;
     const opwright_problem *problem;
     int64_t P, Q, C;
     const int64_t *cells, *terms, *inside; // extents of x, r and t
-    const elem *first, *second, *bias;
+    const elem *first, *bias;
+    const tap_cell *second;
     sum_cell *out;
     int64_t first_g, first_p, first_q, first_c, second_g, second_p, second_q, second_c, out_g, out_p, out_q;
     const int64_t *first_x, *second_x, *out_x;
@@ -49,7 +55,7 @@ static int64_t partner(const nest *n, int axis, int64_t x, int64_t r) {
     return t >= 0 && t < n->inside[axis] ? t : -1;
 }
 
-static float sum(const nest *n, const elem *first, const elem *second, const int64_t x[3]) {
+static float sum(const nest *n, const elem *first, const tap_cell *second, const int64_t x[3]) {
     float total = 0;
     for (int64_t r0 = 0; r0 < n->terms[0]; r0++) {
         const int64_t t0 = partner(n, 0, x[0], r0);
@@ -60,9 +66,9 @@ static float sum(const nest *n, const elem *first, const elem *second, const int
                 if (t2 < 0)
                     continue;
                 const elem *a = first + t0 * n->first_x[0] + t1 * n->first_x[1] + t2 * n->first_x[2];
-                const elem *b = second + r0 * n->second_x[0] + r1 * n->second_x[1] + r2 * n->second_x[2];
+                const tap_cell *b = second + r0 * n->second_x[0] + r1 * n->second_x[1] + r2 * n->second_x[2];
                 for (int64_t c = 0; c < n->C; c++)
-                    total += WIDENED(a[c * n->first_c]) * WIDENED(b[c * n->second_c]);
+                    total += WIDENED(a[c * n->first_c]) * WIDENED_TAP(b[c * n->second_c]);
             }
         }
     }
@@ -74,7 +80,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
     const nest *n = context;
     const int64_t q = task % n->Q, p = task / n->Q % n->P, g = task / n->Q / n->P;
     const elem *first = n->first + g * n->first_g + p * n->first_p + q * n->first_q;
-    const elem *second = n->second + g * n->second_g + p * n->second_p + q * n->second_q;
+    const tap_cell *second = n->second + g * n->second_g + p * n->second_p + q * n->second_q;
     sum_cell *out = n->out + g * n->out_g + p * n->out_p + q * n->out_q;
     const float bias = n->bias ? WIDENED(n->bias[g * n->Q + q]) : 0;
     int64_t x[3];
@@ -100,7 +106,7 @@ bool plain_fits(const opwright_problem *p) {
 
 void plain(const opwright_problem *p, opwright_solve solve, const elem *first, const elem *second, const elem *bias,
            sum_cell *out, const opwright_team *team) {
-    nest n = {.solve = solve, .problem = p, .first = first, .second = second, .bias = bias, .out = out};
+    nest n = {.solve = solve, .problem = p, .first = first, .second = (const void *)second, .bias = bias, .out = out};
     const bool w = solve == OPWRIGHT_W, x = solve == OPWRIGHT_X;
     n.cells = w ? p->taps : x ? p->big : p->small;
     n.terms = w ? p->small : p->taps;

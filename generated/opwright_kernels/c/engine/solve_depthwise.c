@@ -24,15 +24,16 @@ static bool solve_over_lanes(const opwright_problem *p, opwright_solve solve) {
 }
 
 void OPWRIGHT_NAME(channelwise)(opwright_solve solve, const opwright_problem *problem, const elem *first, const elem *second,
-                                const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+                                const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     const opwright_problem p = tamed(problem);
     const bool lanes = solve_over_lanes(&p, solve);
+    const tap_cell *weights = (const void *)second; // of y and x
     if (is_plain(&p))
         plain(&p, solve, first, second, bias, out, team);
-    else if (solve == OPWRIGHT_W)
-        (lanes ? depthwise_channels_w : depthwise_columns_w)(&p, first, second, out, team, scratch);
+    else if (solve == OPWRIGHT_W) // which no library with floats as sums is asked for
+        (lanes ? depthwise_channels_w : depthwise_columns_w)(&p, first, second, (void *)out, team, scratch);
     else
-        (lanes ? depthwise_channels : depthwise_columns)(&p, solve == OPWRIGHT_X, first, second, bias, out, team, scratch);
+        (lanes ? depthwise_channels : depthwise_columns)(&p, solve == OPWRIGHT_X, first, weights, bias, out, team, scratch);
 }
 
 int64_t OPWRIGHT_NAME(channelwise_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers) {

@@ -22,7 +22,7 @@
 #endif
 
 // Products of pairs of bf16 are summed in one instruction.
-#if defined(OPWRIGHT_BF16) && defined(__AVX512BF16__)
+#if defined(OPWRIGHT_BF16) && defined(__AVX512BF16__) && !defined(OPWRIGHT_WIDE_TAPS)
 #define OPWRIGHT_PAIRS 1
 #else
 #define OPWRIGHT_PAIRS 0

@@ -89,7 +89,8 @@ void OPWRIGHT_NAME(window)(const void *problem, const void *given_left, const vo
     const opwright_window *w = problem;
     sum_cell *const out = result;
     const copies o = copied_operands(&w->left, &w->right, given_left, given_right, scratch, team);
-    const elem *const left = o.left, *const right = o.right;
+    const char *const left = (const char *)o.left, *const right = (const char *)o.right;
+    const int64_t left_cell = cell_bytes(&w->left), right_cell = cell_bytes(&w->right);
     sum_cell *const sums = o.rest;
     scratch = (char *)o.rest + w->sums_bytes;
     int64_t products = 1, lines = 1;
@@ -104,8 +105,9 @@ void OPWRIGHT_NAME(window)(const void *problem, const void *given_left, const vo
             rest /= w->batch[b];
             left_at += i * w->left_batch[b], right_at += i * w->right_batch[b], out_at_ += i * w->out_batch[b];
         }
-        const elem *const one = w->exchanged ? right + right_at : left + left_at;
-        const elem *const other = w->exchanged ? left + left_at : right + right_at;
+        const char *const of_left = left + left_at * left_cell, *const of_right = right + right_at * right_cell;
+        const elem *const one = (const void *)(w->exchanged ? of_right : of_left);
+        const elem *const other = (const void *)(w->exchanged ? of_left : of_right);
         for (int64_t first = 0; first < w->total; first += w->each) {
             opwright_problem p;
             int64_t offset;

@@ -19,11 +19,18 @@ static int64_t copied_cells(const opwright_copied *c) {
     return cells;
 }
 
-static int64_t copied_bytes(const opwright_copied *c) {
-    return whole_lines(copied_cells(c) * (int64_t)sizeof(copied_elem));
+// Of a cell that is read: those that are widened are floats.
+static int64_t cell_bytes(const opwright_copied *c) {
+    return c->wanted > 1 ? (int64_t)sizeof(float) : (int64_t)sizeof(copied_elem);
 }
 
-#if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)
+static int64_t copied_bytes(const opwright_copied *c) { return whole_lines(copied_cells(c) * cell_bytes(c)); }
+
+#if (defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)) || defined(OPWRIGHT_WIDE_TAPS)
+#define OPWRIGHT_WIDENS
+#endif
+
+#if defined(OPWRIGHT_WIDENS)
 // A half's value.
 static float half_value(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
@@ -36,9 +43,7 @@ static float half_value(uint16_t half) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-#endif
 
-#if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)
 INLINE float widened_cell(int64_t wanted, const void *from, int64_t at) {
     if (wanted == 2) {
         const uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
@@ -48,7 +53,8 @@ INLINE float widened_cell(int64_t wanted, const void *from, int64_t at) {
     }
     return wanted == 3 ? half_value(((const uint16_t *)from)[at])
          : wanted == 4 ? (float)((const int8_t *)from)[at]
-                       : (float)((const uint8_t *)from)[at];
+         : wanted == 5 ? (float)((const uint8_t *)from)[at]
+                       : ((const float *)from)[at];
 }
 
 INLINE void widen_cells(int64_t wanted, const void *from, int64_t at, int64_t step, float *to, int64_t count) {
@@ -66,7 +72,8 @@ static void widen_line(int64_t wanted, const void *from, int64_t at, int64_t ste
     case 2: widen_cells(2, from, at, step, to, count); break;
     case 3: widen_cells(3, from, at, step, to, count); break;
     case 4: widen_cells(4, from, at, step, to, count); break;
-    default: widen_cells(5, from, at, step, to, count); break;
+    case 5: widen_cells(5, from, at, step, to, count); break;
+    default: widen_cells(6, from, at, step, to, count); break;
     }
 }
 #endif
@@ -76,19 +83,20 @@ enum { COPIED_CELLS = 4096 }; // of a task, or a line along the last axis if tha
 typedef struct copying {
     const opwright_copied *c;
     const void *from;
-    copied_elem *to;
+    char *to;
     int64_t length, lines, each; // of the last axis; how many lines there are; of a task
 } copying;
 
 // The cells [begin, end) of a line.
-INLINE void copy_line(const copying *k, int64_t at, int64_t step, copied_elem *to, int64_t begin, int64_t end) {
+INLINE void copy_line(const copying *k, int64_t at, int64_t step, void *line, int64_t begin, int64_t end) {
     at += begin * step;
-#if defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)
+#if defined(OPWRIGHT_WIDENS)
     if (k->c->wanted != 1) {
-        widen_line(k->c->wanted, k->from, at, step, to + begin, end - begin);
+        widen_line(k->c->wanted, k->from, at, step, (float *)line + begin, end - begin);
         return;
     }
 #endif
+    copied_elem *const to = line;
     const copied_elem *from = (const copied_elem *)k->from + at;
     if (step == 1 && end > begin)
         memcpy(to + begin, from, (size_t)(end - begin) * sizeof *to);
@@ -121,13 +129,14 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
         rest /= c->extent[a];
     }
     for (int64_t line = first; line < min(k->lines, first + k->each); line++) {
+        void *const to = k->to + line * k->length * cell_bytes(c);
         if (c->bounded) {
             bool inside = true;
             for (int64_t a = 0; a < c->axes - 1; a++)
                 inside = inside && index[a] >= c->begin[a] && index[a] < c->end[a];
-            copy_bounded(k, at, step, k->to + line * k->length, inside);
+            copy_bounded(k, at, step, to, inside);
         } else
-            copy_line(k, at, step, k->to + line * k->length, 0, k->length);
+            copy_line(k, at, step, to, 0, k->length);
         for (int64_t a = c->axes - 2; a >= 0; a--) {
             at += c->step[a];
             if (++index[a] < c->extent[a])

@@ -85,7 +85,7 @@ INLINE void prefetch_next(const tile *t, bool outputs) {
 
 // Rows of output [row, end), of one depth, over channels [0, G) from `in`, `out` and `bias` on. `padded`: rows of
 // input have zeros beside them, and all lanes; `units`: the input has units.
-static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, const float *packed, const elem *bias, elem *out,
+static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, const float *packed, const elem *bias, sum_cell *out,
                        int64_t G, int64_t d, int64_t row, int64_t end) {
     const int64_t *K = s->problem->taps, width = s->axes[2].out;
     const lattice rows = lattice_of(s, 1), columns = lattice_of(s, 2);
@@ -101,7 +101,7 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
         for (int64_t h = pair; h < min(pair + rows.step, end); h++) {
             t.rows = h + rows.step < end ? 2 : 1;
             t.h = taps_of(s, 1, h);
-            elem *line = out + d * s->out_x[0] + h * s->out_x[1];
+            sum_cell *line = out + d * s->out_x[0] + h * s->out_x[1];
             for (int64_t phase = 0; phase < min(s->axes[2].out_step, width); phase++) {
                 const taps first = taps_of(s, 2, phase);
                 const row_of_tiles *kind = tiles_for(units ? unit_tiles : tiles, first.count, t.in_step);
@@ -141,7 +141,7 @@ INLINE void square_load(vec v[LANES], const elem *p, int64_t channel, int64_t la
 // Weights as [block][kd][kh][kw][LANES], 0 in the lanes past the last channel.
 typedef struct packing {
     const opwright_problem *p;
-    const elem *weights;
+    const tap_cell *weights;
     float *to;
     int32_t *non_finite; // of each block, whether it has an Inf or NaN
     int64_t pair;     // from a tap to its partner in a pair; 0: no pairs
@@ -162,13 +162,15 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
     const packing *c = context;
     const opwright_problem *p = c->p;
     const int64_t count = volume(p->taps), lanes = min(LANES, p->G - block * LANES);
-    const elem *from = c->weights + block * LANES * p->w_g;
+    const tap_cell *from = c->weights + block * LANES * p->w_g;
     float *to = c->to + block * LANES * count;
     vec zero = {0}; // unless there is an Inf or NaN
     if (dense(p->taps, p->w_k)) {
         for (int64_t k = 0; k < count; k += LANES) {
             vec v[LANES];
-            square_load(v, from + k, p->w_g, lanes, min(LANES, count - k));
+            UNROLL for (int i = 0; i < LANES; i++)
+                v[i] = i >= lanes ? (vec){0} : tap_load_part(from + k + i * p->w_g, min(LANES, count - k));
+            vec_transpose(v);
             UNROLL for (int i = 0; i < LANES; i++) if (i < count - k) {
                 vec_store(to + (k + i) * LANES, v[i]);
                 zero += v[i] - v[i];
@@ -176,13 +178,13 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
         }
     } else
         for (int64_t k = 0; k < count; k++) {
-            const elem *tap = tap_of(p, from, k);
+            const tap_cell *tap = from + tap_at(p, k);
             vec v = {0};
             if (p->w_g == 1)
-                v = lanes_load(tap, true, lanes);
+                v = tap_load_part(tap, lanes);
             else
                 for (int64_t i = 0; i < lanes; i++)
-                    v[i] = elem_get(tap + i * p->w_g);
+                    v[i] = tap_get(tap + i * p->w_g);
             vec_store(to + k * LANES, v);
             zero += v - v;
         }
@@ -201,14 +203,14 @@ static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t
     }
 }
 
-static void separate(const elem *from, int64_t channel, int64_t lanes, int64_t count, elem *to) {
+static void separate(const sum_cell *from, int64_t channel, int64_t lanes, int64_t count, sum_cell *to) {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
         UNROLL for (int i = 0; i < LANES; i++)
-            v[i] = i < count - x ? elem_load(from + (x + i) * LANES) : (vec){0};
+            v[i] = i < count - x ? sum_load(from + (x + i) * LANES) : (vec){0};
         vec_transpose(v);
         UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
-            lanes_store(to + i * channel + x, v[i], true, min(LANES, count - x));
+            sums_store(to + i * channel + x, v[i], true, min(LANES, count - x));
     }
 }
 
@@ -232,7 +234,7 @@ static int64_t plane_bytes(const int64_t size[3]) { return whole_lines(volume(si
 typedef struct call {
     solve s;
     const elem *in, *bias;
-    elem *out;
+    sum_cell *out;
     const float *packed;
     const int32_t *non_finite;
     char *own;  // of the first worker
@@ -332,6 +334,11 @@ INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const e
         }
 }
 
+static int64_t sheet_bytes(const solve *s, const sheet *c) {
+    const int64_t *size = s->backward ? s->problem->small : s->problem->big;
+    return whole_lines(size[0] * size[1] * c->x[1] * (int64_t)sizeof(elem));
+}
+
 // One block of channels of one image, its input and, with channels first, its output in scratch.
 static void block_task(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
@@ -342,12 +349,12 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const int64_t *out_size = s->backward ? p->big : p->small;
     const sheet sheet = sheet_of(s);
     elem *in = (elem *)(void *)(c->own + worker * c->own_bytes);
-    elem *out = in + volume(in_size) / in_size[2] * sheet.x[1];
+    sum_cell *out = (sum_cell *)(void *)((char *)in + sheet_bytes(s, &sheet));
     elem bias[LANES] = {0};
     if (c->bias)
         memcpy(bias, c->bias + g, (size_t)lanes * sizeof *bias);
     const elem *from = c->in + n * s->in_n + g * s->in_c;
-    elem *to = c->out + n * s->out_n + g * s->out_c;
+    sum_cell *to = c->out + n * s->out_n + g * s->out_c;
     opwright_problem q = interleaved(p, LANES, LANES);
     solve inner = solve_of(&q, s->backward);
     const bool last = channels_last(p);
@@ -361,8 +368,8 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     if (!last && p->N * s->in_n > NEAR) {
         // Prefetches the next task's input, and this one's output, while computing: 0.6 instead of 0.9 ms for 5x5 over
         // 16 images of 960x7x7.
-        prefetch(from + LANES * s->in_c, max(0, min(LANES, p->G - g - LANES)) * volume(in_size), 0);
-        prefetch(to, lanes * volume(out_size), 1);
+        prefetch(from + LANES * s->in_c, max(0, min(LANES, p->G - g - LANES)) * volume(in_size) * (int64_t)sizeof *from, 0);
+        prefetch(to, lanes * volume(out_size) * (int64_t)sizeof *to, 1);
     }
     for (int64_t d = 0; d < s->axes[0].out; d++)
         lanes_rows(&inner, !c->non_finite[g / LANES], sheet.units, in + sheet.left * sheet.x[2],
@@ -375,9 +382,9 @@ static int64_t data_bytes(const solve *s) {
     const opwright_problem *p = s->problem;
     if (channels_last(p) && !many_taps(p))
         return 0;
-    const int64_t *in_size = s->backward ? p->small : p->big;
-    const int64_t in = volume(in_size) / in_size[2] * sheet_of(s).x[1] * (int64_t)sizeof(elem);
-    return whole_lines(in) + (channels_last(p) ? 0 : plane_bytes(s->backward ? p->big : p->small));
+    const sheet sheet = sheet_of(s);
+    const int64_t out = volume(s->backward ? p->big : p->small) * LANES * (int64_t)sizeof(sum_cell);
+    return sheet_bytes(s, &sheet) + (channels_last(p) ? 0 : whole_lines(out));
 }
 static int64_t non_finite_bytes(const opwright_problem *p) { return whole_lines(ceil_div(p->G, LANES) * 4); }
 
@@ -386,8 +393,8 @@ int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int
     return whole_lines(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
 }
 
-void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const elem *weights,
-                        const elem *bias, elem *out, const opwright_team *team, void *scratch) {
+void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
+                        const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     int32_t *non_finite = (int32_t *)(void *)((char *)scratch + whole_lines(packed_bytes(p)));
     call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .non_finite = non_finite,
               .own = (char *)non_finite + non_finite_bytes(p)};
@@ -514,8 +521,8 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
             interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), units, small);
         }
         if (!channels_last(p) && p->N * p->big_n > FAR && n + 1 < p->N) {
-            prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big), 0);
-            prefetch(c->small + (n + 1) * p->small_n + g * p->small_c, channels * volume(p->small), 0);
+            prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big) * (int64_t)sizeof(elem), 0);
+            prefetch(c->small + (n + 1) * p->small_n + g * p->small_c, channels * volume(p->small) * (int64_t)sizeof(elem), 0);
         }
         w_rows(units, &q, big, small, LANES, 0, in_image, sums);
     }
@@ -542,7 +549,7 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
             continue;
         }
         for (int64_t i = 0; i < min(LANES, K - k); i++) {
-            elem *tap = (elem *)(uintptr_t)tap_of(p, to, k + i);
+            elem *tap = to + tap_at(p, k + i);
             if (p->w_g == 1) {
                 lanes_store(tap, v[i], true, lanes);
                 continue;

@@ -40,6 +40,13 @@ typedef float sum_cell;
 typedef elem sum_cell;
 #endif
 
+// The type of the weights of y and x, of groups with one channel: elements, or with OPWRIGHT_WIDE_TAPS floats.
+#if defined(OPWRIGHT_WIDE_TAPS)
+typedef float tap_cell;
+#else
+typedef elem tap_cell;
+#endif
+
 #define OPWRIGHT_JOIN_(a, b, c) a##_##b##_##c
 #define OPWRIGHT_JOIN(a, b, c) OPWRIGHT_JOIN_(a, b, c)
 #define OPWRIGHT_PAIR_(a, b) a##_##b
