@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
-from opwright.derive.picking import picks
+from opwright.derive.picking import gathers
 from opwright.load import load_texts
+from opwright.oracle.run_steps import compute_steps
 from support.generated import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
@@ -87,12 +89,16 @@ summary: Rows.
 dims: {{{sizes}}}
 inputs: [{inputs}]
 outputs: [{output}]
-dtypes: [{{{types}, y: f32, accumulate: f32}}]
+dtypes: [{{{types}, y: {kind}, accumulate: f32}}]
 semantics:
   ranges: {{{ranges}}}
   steps: ["{step}"]
 """
 READ, PUT, ONE = "y[n, c] += ", "y[k, c] += ", "select(at[n] == k, 1, 0)"
+
+
+def tensor(name: str, letters: list[str]) -> str:
+    return f"{{name: {name}, dims: {{{', '.join(f'{one.upper()}: {one.upper()}' for one in letters)}}}}}"
 
 
 @pytest.mark.parametrize(
@@ -110,9 +116,6 @@ def test_conditions_that_name_a_letter_choose_its_cells(step: str, products: int
     output, *reads = ((name, letters.split(", ")) for name, letters in re.findall(r"\b(\w+)\[([\w, ]+)\]", step))
     letters = [*dict.fromkeys(letter for _, found in (output, *reads) for letter in found)]
 
-    def tensor(name: str, letters: list[str]) -> str:
-        return f"{{name: {name}, dims: {{{', '.join(f'{one.upper()}: {one.upper()}' for one in letters)}}}}}"
-
     text = LOOKUP.format(
         sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters),
         inputs=", ".join(tensor(*read) for read in reads),
@@ -120,14 +123,14 @@ def test_conditions_that_name_a_letter_choose_its_cells(step: str, products: int
         types=", ".join(f"{name}: {'s64' if name == 'at' else 'f32'}" for name, _ in reads),
         ranges=", ".join(f"{letter}: {letter.upper()}" for letter in letters),
         step=step,
+        kind="f32",
     )
     (op,) = load_texts({"lookup.yaml": text}).ops
     found = staged(op)
-    named = [part for part in found.program.parts if any(picks(found.program, part, one) for one in part.formulas)]
+    named = [part for part in found.program.parts if any(gathers(read) for read in (part.target, *part.reads))]
     assert len(named) == 1
     assert sum(phase.contraction is not None for phase in found.phases) == products
-    (phase,) = (phase for phase in found.phases if named[0] in phase.parts)
-    assert "k" not in phase.own, "each task tries all terms"
+    assert "k" not in named[0].letters, "all terms are tried"
 
 
 @pytest.mark.sweep
@@ -144,3 +147,60 @@ def test_cells_that_indices_name_are_those_of_the_interpreter(tmp_path: Path) ->
                     found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
                     assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
     assert all(seen[f"{name} legal"] >= CALLS for name in names)
+
+
+STEPS = (
+    "y[n, c] += select(at[n] == k, x[k, c], 0)",
+    "y[n, c] += select(at[n, c] == k, x[n, k], 0)",
+    "y[n, c] += select(at[n] == k and to[c] == l, x[k, l], 0)",
+    "y[n, c] += select(at[n] + c == k, x[n, k], 0)",
+    "y[n, c] max= select(at[n, l] == k, x[k, c], -inf)",
+    "y[k, c] += select(at[n] == k, x[n, c], 0)",
+    "y[n, k] += select(at[n, c] == k, x[n, c], 0)",
+    "y[k, c] += select(at[n] == k and to[n] == l, v[n] * x[l, c], 0)",
+)
+ANY = (-(2**63), -(2**63) + 1, -(2**31), -1, 2**24 + 1, 2**31, 2**62, 2**63 - 1)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_indices_may_be_any_numbers(tmp_path: Path, kind: str) -> None:
+    random = rng(f"any indices {kind}")
+    texts, called = dict[str, str](), dict[str, list[tuple[str, list[str]]]]()
+    for number, step in enumerate(STEPS):
+        (_, put), *reads = ((name, letters.split(", ")) for name, letters in re.findall(r"\b(\w+)\[([\w, ]*)\]", step))
+        letters = [*dict.fromkeys(letter for found in (put, *(one for _, one in reads)) for letter in found)]
+        known = {letter for _, found in reads for letter in found}
+        reads += [("like", [letter]) for letter in put if letter not in known]
+        texts[f"any{number}.yaml"] = LOOKUP.format(
+            sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters),
+            inputs=", ".join(tensor(*read) for read in reads),
+            output=tensor("y", put),
+            types=", ".join(f"{name}: {'s64' if name in ('at', 'to') else kind}" for name, _ in reads),
+            ranges=", ".join(f"{letter}: {letter.upper()}" for letter in letters),
+            step=step,
+            kind=kind,
+        ).replace("op: Lookup", f"op: Any{number}")
+        called[f"Any{number}"] = reads
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, f"any_indices_{kind}")
+        for op in library.ops:
+            for isa in serving(module, op)[: None if FULL else 2]:
+                with instruction_set(module, isa):
+                    for extents in ((3, 7), (17, 40), (0, 2)):
+                        sizes = {one: int(random.integers(*extents)) for one in "cklmn"}
+                        given = [_drawn(random, name, [sizes[x] for x in found], kind) for name, found in called[op.op]]
+                        expected = compute_steps(op, given, {})["y"]
+                        found = getattr(module, op.function)(*given, threads=2)
+                        np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2)
+                        zeros = (expected.astype(np.float64) == 0) & (op.semantics.steps[0].do.op == "sum")
+                        assert (np.signbit(found) == np.signbit(expected))[zeros].all()
+
+
+def _drawn(random: np.random.Generator, name: str, shape: list[int], kind: str) -> np.ndarray:
+    """Indices inside and outside of axes; numbers, some of which are infinite, NaN or -0."""
+    if name in ("at", "to"):
+        return np.where(random.random(shape) < 0.6, random.integers(0, 9, shape), random.choice(ANY, shape))
+    numbers = np.where(
+        random.random(shape) < 0.2, random.choice((np.inf, np.nan, -0.0), shape), random.integers(-3, 4, shape)
+    )
+    return numbers.astype(np.float32 if kind == "f32" else ml_dtypes.bfloat16)

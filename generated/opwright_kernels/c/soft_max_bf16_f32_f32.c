@@ -545,17 +545,27 @@ static void soft_max_bf16_f32_f32_0_c(void *context_, int64_t part_)
                 if (mode_word_ == 1) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
-                        float dst_room_[512];
-                        float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
-                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const float same_0_ = peak_of_[t_];
-                        const float same_1_ = -INFINITY;
-                        const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
-                        const float same_2_ = total_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = same_0_ == same_1_ ? 0.0f : shared_0__row_[i_] / same_2_;
+                        const int holds_16_ = peak_of_[t_] == -INFINITY;
+                        if (holds_16_) {
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_row_[i_] = 0.0f;
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
-                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                        if (!holds_16_) {
+                            float dst_room_[512];
+                            float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
+                            const float same_0_ = total_of_[t_];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                dst_row_[i_] = shared_0__row_[i_] / same_0_;
+                            }
+                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                        }
                     }
                 }
             }

@@ -66,41 +66,23 @@ static inline int64_t opwright_first_multiple(int64_t low, int64_t high, int64_t
     return high;
 }
 
-// The first of `extent` values of a letter that may equal a value, and the one past the last; the same where none does.
-// In f32 several integers above 2^24 equal one value.
-static inline int64_t opwright_named(double value, int64_t extent)
+// The integer that a number is, as that of a cell; -1 if it is none, or too large.
+static inline int64_t opwright_cell(double value)
 {
-    const int64_t at = !(value < (double)extent) ? extent : value <= 0.0 ? 0 : (int64_t)value;
-    return at - (at >> 23);
+    const int64_t at = value >= 0.0 && value < 0x1p62 ? (int64_t)value : -1;
+    return (double)at == value ? at : -1;
 }
 
-static inline int64_t opwright_past_named(double value, int64_t extent)
+// Whether a number is that of a cell.
+static inline int opwright_within(int64_t at, int64_t extent)
 {
-    const int64_t at = !(value >= 0.0) ? -1 : value < (double)extent ? (int64_t)value : extent - 1;
-    return opwright_min(at + 1 + (at > 0 ? at >> 23 : 0), extent);
+    return (uint64_t)at < (uint64_t)extent;
 }
 
-// Of an integer that is compared as a real number.
-static inline int64_t opwright_named_whole(int64_t value, int64_t extent)
+// Negative if a number is not that of a cell: of many, all are if no bit of this has the sign.
+static inline int64_t opwright_outside(int64_t at, int64_t extent)
 {
-    const int64_t at = value < 0 || value > extent ? extent : value;
-    return at - (at >> 23);
-}
-
-static inline int64_t opwright_past_named_whole(int64_t value, int64_t extent)
-{
-    const int64_t at = value < 0 ? -1 : value < extent ? value : extent - 1;
-    return at + 1 + (at > 0 ? opwright_min(at >> 23, extent - 1 - at) : 0);
-}
-
-static inline int64_t opwright_named_s64(int64_t value, int64_t extent)
-{
-    return value < 0 || value > extent ? extent : value;
-}
-
-static inline int64_t opwright_past_named_s64(int64_t value, int64_t extent)
-{
-    return value < 0 || value >= extent ? 0 : value + 1;
+    return at | (int64_t)((uint64_t)extent - 1 - (uint64_t)at);
 }
 
 // The start of share `part` of `parts` if `total` tasks are split evenly; share(total, parts, parts) is total.

@@ -12,7 +12,7 @@ from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .contraction import over_pairs
-from .picking import picks
+from .picking import gathers
 from .program import Part, Program
 from .rewrites.joining import merged
 
@@ -35,7 +35,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 pair = found.pair(read.tensor, number, read.indices[number]) if separate else None
                 walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
-    named = _named(found, parts)
+    named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
     if stands_alone(found, parts):  # the last axes may have few cells
         names = [index.id for index in reversed(parts[0].target.indices) if isinstance(index, Name)]
@@ -44,10 +44,10 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
 
 
-def _named(found: Program, parts: Sequence[Part]) -> set[str]:
-    """The letters that conditions name, and those that name them: such cells are taken one by one."""
-    pairs = [pick for part in parts for formula in part.formulas for pick in picks(found, part, formula)]
-    return {pick.letter for pick in pairs}.union(*(expr.names(pick.value) for pick in pairs))
+def _named(parts: Sequence[Part]) -> set[str]:
+    """The letters of what indices read: such cells lie apart."""
+    reads = [read for part in parts for read in (part.target, *part.reads)]
+    return {letter for read in reads for inner in gathers(read) for letter in expr.names(inner)}
 
 
 def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:

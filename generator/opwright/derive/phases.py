@@ -21,7 +21,7 @@ from ..memo import memoised
 from .contraction import Contraction, over_pairs
 from .lanes import lane_letters
 from .narrow import narrow
-from .picking import picked, scattered
+from .picking import looked_up, picked
 from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, plain
 from .rewrites.bordered import bordered
@@ -146,7 +146,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = picked(written_out(needed(separated(op), outputs)))
+    found = looked_up(picked(written_out(needed(separated(op), outputs))), op)
     found = accumulating(assigned(summed_first(found), plain), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
@@ -178,8 +178,7 @@ def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase
 def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
     """The letters over which some steps are independent: each step writes and reads only elements of the same value."""
     result, written = [], {part.target.tensor for part in parts}
-    placed = frozenset[str]().union(*(scattered(found, part) for part in parts))
-    for letter in (one for one in found.letters if one not in placed):
+    for letter in found.letters:
         places: dict[str, set[tuple[int, Expr] | None]] = {name: set() for name in written}
         for part in parts:
             places[part.target.tensor].add(place(found, part.target, letter))

@@ -1,29 +1,37 @@
 """Letters that a value names: in a sum of `select(idx[n] == k, x[k, c], 0)`, idx[n] alone says which k has a term.
 
-In: a program, and a formula of a step. Out: its picks, each a letter and the value that it equals wherever the formula
-adds anything but the operator's neutral value: loops go to that cell at once, and need not try all of them.
+In: a program. Out: the program that goes to the cell named at once, `select(within(idx[n], K), x[named(idx[n], K), c],
+0)`, and adds to the cell `y[idx[n], c]` where the letter is the target's. Programs alone have such indices and these
+functions: `within(v, K)` says whether a number is that of a cell, `named(v, K)` is this number where it is one, and
+`cell(v)` the integer that a real number is, or -1.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.model import Op
+from .access import substitute
 from .algebra.conditions import conjuncts
 from .program import INITIAL, Array, Formula, Part, Program
+from .rewrites.accumulating import plain
 from .rewrites.lone_sums import factors_of, product_of
+
+INTEGERS = ("s64", "s32", "s8", "u8")  # whose elements are numbers of cells as they stand
 
 
 @dataclass(frozen=True)
 class Pick:
-    """A letter, and the value that it has in all terms that count."""
+    """A letter, the value that it has in all terms that count, and the condition that says so."""
 
     letter: str
     value: Expr
+    condition: Expr
 
 
 def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
@@ -36,19 +44,131 @@ def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
         if isinstance(condition, Binary) and condition.op == "==":
             for side, value in ((condition.left, condition.right), (condition.right, condition.left)):
                 if _names(found, part, side, value):
-                    equal.setdefault(side.id, Pick(side.id, value))  # type: ignore[union-attr]
+                    equal.setdefault(side.id, Pick(side.id, value, condition))  # type: ignore[union-attr]
     return tuple(pick for pick in equal.values() if not expr.names(pick.value) & equal.keys())
 
 
-def scattered(found: Program, part: Part) -> frozenset[str]:
-    """The letters of a step's target that what it sums names: terms are put where they belong, one after the other."""
-    target = expr.names(part.target)
-    return frozenset(
-        pick.letter
-        for formula in part.formulas
-        for pick in picks(found, part, formula)
-        if pick.letter in target and _letters(found, pick.value) - target
+def scatters(part: Part) -> bool:
+    """Whether the cells of a step's target are those that a value names: terms go there one after the other."""
+    return bool(gathers(part.target))
+
+
+def gathers(read: Read) -> list[Read]:
+    """What an element's indices read."""
+    return [inner for index in read.indices for inner in expr.reads(index)]
+
+
+def looked_up(found: Program, op: Op) -> Program:
+    """The program in which steps go to the cells that their conditions name."""
+    integers = frozenset(t.name for t in op.tensors if all(row.get(t.name) in INTEGERS for row in op.dtypes))
+    for part in found.parts:
+        made = _at_cells(found, part, integers)
+        if made is not part:
+            found = dataclasses.replace(found, parts=tuple(made if one is part else one for one in found.parts))
+            once = _assigned(found, made)
+            found = dataclasses.replace(found, parts=tuple(once if one is made else one for one in found.parts))
+    return found
+
+
+def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
+    """A step without the letters that its conditions name."""
+    placed = expr.names(part.target)
+    formulas = []
+    for formula in part.formulas:
+        named = [pick for pick in picks(found, part, formula) if not _counted(formula.value, pick.letter)]
+        walked = {found.walks(read.tensor, *pair) for read in formula.reads for pair in enumerate(read.indices)}
+        put = {found.walks(part.target.tensor, *pair) for pair in enumerate(part.target.indices)}
+        named = [pick for pick in named if pick.letter not in placed or (pick.letter in put and part.by is None)]
+        cells: dict[str, Expr] = {}
+        tests: dict[Expr, Expr | None] = {}
+        for pick in named:
+            index = _index(pick.value, integers)
+            alone = isinstance(index, Read) or (isinstance(index, Call) and index.function == "cell")
+            chosen = pick.letter not in placed and (alone or pick.letter not in walked)
+            extent = found.letters[pick.letter].extent
+            cells[pick.letter] = Call("named", (index, extent)) if chosen else index
+            tests[pick.condition] = Call("within", (index, extent)) if chosen else None
+        value = _tested(formula.value, INITIAL[part.operator], tests)
+        target = dataclasses.replace(part.target, indices=tuple(substitute(one, cells) for one in part.target.indices))
+        assignment = dataclasses.replace(formula.assignment, target=target, value=substitute(value, cells))
+        formulas.append(dataclasses.replace(formula, assignment=assignment))
+    if tuple(formulas) == part.formulas:
+        return part
+    where = tuple(dataclasses.replace(guard, tree=substitute(guard.tree, cells)) for guard in part.where)
+    made = dataclasses.replace(part, formulas=tuple(formulas), where=where)
+    trees = [tree for one in formulas for tree in (one.assignment.target, one.value)]
+    used = frozenset[str]().union(*map(expr.names, [*trees, *(guard.tree for guard in where)]))
+    return dataclasses.replace(made, letters=tuple(letter for letter in part.letters if letter in used))
+
+
+def _assigned(found: Program, part: Part) -> Part:
+    """A step that assigns where each cell of its target has one term at most; 0 is added to a sum of -0."""
+    writers = [other for other in found.parts if other.target.tensor == part.target.tensor]
+    if len(writers) > 1 or not {*part.letters} <= expr.names(part.target) or not plain(found, part):
+        return part
+
+    def once(formula: Formula) -> Formula:
+        value = (
+            _inner(formula.value, lambda one: Binary("+", one, Number(0))) if part.operator == "sum" else formula.value
+        )
+        return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
+
+    return dataclasses.replace(part, formulas=tuple(map(once, part.formulas)))
+
+
+def _inner(value: Expr, made: Callable[[Expr], Expr]) -> Expr:
+    """A value with another one in place of what its outer conditions choose instead of 0."""
+    if isinstance(value, Call) and value.function == "select" and is_number(value.arguments[2], 0):
+        condition, chosen, zero = value.arguments
+        return dataclasses.replace(value, arguments=(condition, _inner(chosen, made), zero))
+    return made(value)
+
+
+def _index(value: Expr, integers: frozenset[str]) -> Expr:
+    """The number of the cell that a value names: elements of integers, and their sums with letters, are integers."""
+    reads = expr.reads(value)
+    whole = all(read.tensor in integers for read in reads)
+    sums = len(reads) == 1 and all(
+        (isinstance(node, Binary) and node.op in ("+", "-")) or isinstance(node, (Name, Read, Number))
+        for node in _outside(value)
     )
+    positive = not any(
+        isinstance(node, Binary) and node.op == "-" and expr.reads(node.right) for node in _outside(value)
+    )
+    reals = any(isinstance(node, Number) and not isinstance(node.value, int) for node in _outside(value))
+    return value if whole and sums and positive and not reals else Call("cell", (value,))
+
+
+def _outside(tree: Expr) -> Iterator[Expr]:
+    """The nodes of a tree but for those of indices."""
+    yield tree
+    for child in () if isinstance(tree, Read) else expr.children(tree):
+        yield from _outside(child)
+
+
+def _counted(value: Expr, letter: str) -> bool:
+    """Whether a value needs a letter as an integer, in what is more than an index or a condition."""
+    counts = ("number", "floor", "ceil", "prod")
+    return any(
+        letter in expr.names(node)
+        for node in _outside(value)
+        if (isinstance(node, Call) and node.function in counts) or (isinstance(node, Binary) and node.op == "%")
+    ) or any(
+        isinstance(node, Call) and node.function == "number" and letter in expr.names(node) for node in expr.walk(value)
+    )
+
+
+def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> Expr:
+    """A value with other conditions in place of some, or without them."""
+    if not isinstance(value, Call) or value.function != "select" or not is_number(value.arguments[2], neutral):
+        return value
+    condition, chosen, other = value.arguments
+    kept = [tests.get(one, one) for one in conjuncts(condition)]
+    inner = _tested(chosen, neutral, tests)
+    left = [one for one in kept if one is not None]
+    if not left:
+        return inner
+    return dataclasses.replace(value, arguments=(conjunction(left), inner, other))
 
 
 def picked(found: Program) -> Program:
@@ -128,19 +248,17 @@ def _chosen(conditions: list[Expr], factors: list[Expr]) -> Expr:
     value = product_of(factors or [Number(1)])
     if not conditions:
         return value
-    return Call(
-        "select", (functools.reduce(lambda one, other: Binary("and", one, other), conditions), value, Number(0))
-    )
+    return Call("select", (conjunction(conditions), value, Number(0)))
 
 
 def _factors(value: Expr) -> tuple[list[Expr], list[Expr]]:
     """The conditions under which a product is not 0, and its factors."""
     conditions, factors = list[Expr](), list[Expr]()
     for factor in factors_of(value):
-        if isinstance(factor, Call) and factor.function == "select" and _is(factor.arguments[2], 0):
+        if isinstance(factor, Call) and factor.function == "select" and is_number(factor.arguments[2], 0):
             more, inner = _factors(factor.arguments[1])
             conditions += [factor.arguments[0], *more]
-            factors += [one for one in inner if not _is(one, 1)]
+            factors += [one for one in inner if not is_number(one, 1)]
         else:
             factors.append(factor)
     return conditions, factors
@@ -148,7 +266,7 @@ def _factors(value: Expr) -> tuple[list[Expr], list[Expr]]:
 
 def _conditions(value: Expr, neutral: float) -> Iterator[Expr]:
     """What must hold for a value to be another than the neutral one."""
-    while isinstance(value, Call) and value.function == "select" and _is(value.arguments[2], neutral):
+    while isinstance(value, Call) and value.function == "select" and is_number(value.arguments[2], neutral):
         yield from conjuncts(value.arguments[0])
         value = value.arguments[1]
 
@@ -164,7 +282,13 @@ def _letters(found: Program, tree: Expr) -> set[str]:
     return {*expr.names(tree)} & {*found.letters}
 
 
-def _is(tree: Expr, value: float) -> bool:
+def conjunction(conditions: Sequence[Expr]) -> Expr:
+    """The condition that all of some hold."""
+    return functools.reduce(lambda one, other: Binary("and", one, other), conditions)
+
+
+def is_number(tree: Expr, value: float) -> bool:
+    """Whether a tree is a number as it stands."""
     if isinstance(tree, Unary) and tree.op == "-":
-        return _is(tree.operand, -value)
+        return is_number(tree.operand, -value)
     return isinstance(tree, Number) and tree.value == value

@@ -221,6 +221,8 @@ class Program:
         if self.covers(name, axis, index):
             return True
         along = self.arrays[name].axes[axis]
+        if isinstance(index, Call) and index.function == "named":  # where it stands, it is the number of a cell
+            return index.arguments[1] == along.extent and along.kind == "one"
         letters = [self.letters[letter] for letter in self.letters if letter in expr.names(index)]
         if along.kind not in ("one", "spatial") or any(letter.kind != along.kind for letter in letters):
             return False

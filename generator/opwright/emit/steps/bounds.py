@@ -16,7 +16,7 @@ from ...language import expr
 from ...language.expr import Number
 from ...language.types import symbol_kinds
 from .. import nodes
-from ..nodes import ONE, ZERO, Binary, Call, Declare, Expr, Scope, Stmt
+from ..nodes import ONE, ZERO, Binary, Call, Expr
 from .elements import Elements
 
 
@@ -27,16 +27,11 @@ class Bounds:
     low: dict[str, list[Expr]] = field(default_factory=dict)
     high: dict[str, list[Expr]] = field(default_factory=dict)
     tests: dict[str, list[Expr]] = field(default_factory=dict)
-    before: dict[str, list[Declare]] = field(default_factory=dict)  # what the bounds of a loop are computed from
 
     def span(self, loop: str, begin: Expr, end: Expr) -> tuple[Expr, Expr]:
         """The bounds of a loop that would go from `begin` to `end`."""
         lows, highs = [begin, *self.low.get(loop, ())], [end, *self.high.get(loop, ())]
         return nodes.nested("opwright_max", lows), nodes.nested("opwright_min", highs)
-
-    def begun(self, loop: str, made: Stmt) -> Stmt:
-        """A loop with what its bounds are computed from."""
-        return Scope((*self.before[loop], made)) if loop in self.before else made
 
 
 @dataclass(frozen=True)
@@ -125,6 +120,8 @@ class Guards:
         axis = condition.axis
         if sign > 0:
             found.low.setdefault(loop, []).append(self._quotient("ceil", slopes.negated(rest), slope, axis))
+        elif expr.reads(rest) and slope == Number(-1):  # sums of what is read wrap around
+            found.high.setdefault(loop, []).append(self.elements.integer(expr.Binary("+", rest, Number(1)), axis))
         else:
             past = self._quotient("floor", rest, slopes.negated(slope), axis)
             found.high.setdefault(loop, []).append(nodes.plus(past, ONE))

@@ -7,7 +7,7 @@ module and its users: no name of a spec ends so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
@@ -62,6 +62,7 @@ class Elements:
         self.program = found.program
         self.lanes = self.program.letters[lanes] if lanes else None
         self.position: Expr | None = None  # of the cell in its row, while values of lanes are computed
+        self.of_row: Callable[[Read], Expr] | None = None  # elements in the loop over a row's cells
         self.declared: dict[str, Declare] = {}  # constants of the function, in order of use
         self.task: dict[str, Declare] = {}  # offsets of rows of runs, for the loops that walk them
         self.placed: dict[tuple[Read, Expr | None], list[Term]] = {}  # memoised by cell while offsets stay
@@ -236,6 +237,10 @@ class Elements:
         """The cell, by the loops around it."""
         self.used.add(read.tensor)
         return Name(read.tensor) if self.is_number(read.tensor) else Index(self.pointer(read.tensor), self.place(read))
+
+    def reader(self, read: Read) -> Expr:
+        """What an index reads: in a row of lanes, an element of another row."""
+        return self.element(read) if self.of_row is None or self.position is None else self.of_row(read)
 
     def pointer(self, name: str) -> Expr:
         """Where an array begins: sums that may grow in an output, there if its lanes are neighbours."""

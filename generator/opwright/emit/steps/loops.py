@@ -17,7 +17,7 @@ from ...language.kinds import Kind
 from ...language.model import Op
 from ...language.types import symbol_kinds
 from .. import nodes
-from ..nodes import ZERO, Binary, Call, Declare, Expr, For, If, Name, Stmt
+from ..nodes import ZERO, Binary, Call, Cast, Declare, Expr, For, If, Name, Stmt
 from .bounds import Bounds
 from .elements import BEGIN, END, Elements, expr_name
 from .values import Values
@@ -30,7 +30,6 @@ class Loop:
     letter: str
     name: str
     extent: Expr
-    single: bool = False  # whether a value names the letter, so that most calls go to one of its values
 
 
 class Loops(Elements):
@@ -45,6 +44,23 @@ class Loops(Elements):
         }
         self.wholes: dict[Expr, str] = {}  # names of integers that are the same for all of a task
         self.laned_rows = False  # whether any step takes lanes together
+
+    def integer(self, tree: expr.Expr, axis: int | None) -> Expr:
+        """An integer; one that is read, or that a value is, as 64 bits that wrap around."""
+        if isinstance(tree, expr.Read):
+            return Cast("int64_t", self.reader(tree))
+        if isinstance(tree, expr.Call) and tree.function == "named":
+            return self.integer(tree.arguments[0], axis)
+        if isinstance(tree, expr.Call) and tree.function == "cell":
+            values = self.made_in[self.row["accumulate"]]
+            value = values.cell(tree.arguments[0])
+            return value if values.accumulate == "s64" else Call("opwright_cell", (value,))
+        if isinstance(tree, expr.Unary) and tree.op == "-" and expr.reads(tree):
+            return self.integer(expr.Binary("-", expr.Number(0), tree.operand), axis)
+        if isinstance(tree, expr.Binary) and tree.op in ("+", "-", "*") and expr.reads(tree):
+            sides = (Cast("uint64_t", self.integer(side, axis)) for side in expr.children(tree))
+            return Cast("int64_t", Binary(tree.op, *sides))
+        return super().integer(tree, axis)
 
     def values_of(self, target: str) -> Values:
         """How the values of steps that write an array are made: in the accumulator of the row, or in integers."""
@@ -79,8 +95,6 @@ class Loops(Elements):
     def at_most(self, loop: Loop) -> float:
         """A bound of the number of iterations that holds in every call."""
         extent = self.program.letters[loop.letter].extent
-        if loop.single:
-            return 1
         if isinstance(extent, expr.Number):
             return int(extent.value)
         name = extent.id if isinstance(extent, expr.Name) else ""
@@ -103,7 +117,7 @@ class Loops(Elements):
             if tests:
                 made = (If(nodes.both(tests), made, source=source),)
             low, high = (self.of_task_if(loop, end) for end in bounds.span(loop.name, ZERO, loop.extent))
-            made = (bounds.begun(loop.name, For(loop.name, low, high, (*begins, *made), source=source)),)
+            made = (For(loop.name, low, high, (*begins, *made), source=source),)
         return made
 
     def of_task_if(self, loop: Loop, end: Expr) -> Expr:

@@ -8,18 +8,18 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...derive.lanes import moved
 from ...derive.phases import Phase, Staged, staged
-from ...derive.picking import picks
+from ...derive.picking import scatters
 from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
-from . import close, endings, fusion, naming, quotients, wholes
+from . import choices, close, endings, fusion, quotients, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -54,7 +54,6 @@ class Walk:
     bounds: Bounds
     lane: bool
     laned: bool  # whether lanes are taken together
-    inner: Sequence[Loop] = ()  # of letters that the lane names
 
     @property
     def plain(self) -> bool:
@@ -216,18 +215,12 @@ class Lowering(Tasks):
         letters = [name for name in used if name not in self.phase.own]
         outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
-        named = picks(self.program, part, formula)
-        inner: list[Loop] = []
         lanes = [self.lane_name()] if lane else []
-        if named:
-            outer, reduced, inner = naming.ordered(self, part, named, outer, reduced)
-        order = [*(loop.name for loop in (*outer, *reduced)), *lanes, *(loop.name for loop in inner)]
-        bounds = Guards(self, part, formula).bounds(order)
-        single = naming.narrow(self, part, named, order, bounds)
-        outer, reduced = ([replace(one, single=one.name in single) for one in some] for some in (outer, reduced))
-        alone = bool(inner) or any(pick.letter in lanes for pick in named)
-        laned = lane and not (alone or bounds.tests.get(self.lane_name())) and Row.possible(self, part, formula)
-        return Walk(outer, reduced, bounds, lane, laned, inner)
+        if scatters(part):  # a term is put where it belongs before the next one
+            outer, reduced = [], [*reduced, *outer]
+        bounds = Guards(self, part, formula).bounds([*(loop.name for loop in (*outer, *reduced)), *lanes])
+        laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
+        return Walk(outer, reduced, bounds, lane, laned)
 
     def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
@@ -235,24 +228,22 @@ class Lowering(Tasks):
         target_loops, reduced, bounds, lane = walk.outer, walk.reduced, walk.bounds, walk.lane
         if walk.laned:
             assert self.lanes is not None
-            row = Row(self, self.values_of(part.target.tensor), part, formula)
             if self.lanes.name not in expr.names(part.target):
-                made = self.lane_reduction(part, row, target_loops, reduced, bounds)
+                made = self.lane_reduction(part, formula, target_loops, reduced, bounds)
             elif possible(self, part, formula, reduced, bounds):
                 ending = (lambda: self.ending(part, following)) if following else None
                 begins = not following and self.in_tiles(part)
                 tiles = tiled(self, part, formula, reduced, bounds, ending, begins)
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
-                lanes = self.laned(bounds, row.written(), part.source)
+                lanes = self.laned(bounds, choices.written(self, part, formula), part.source)
                 made = self.looped([*target_loops, *reduced], bounds, lanes, part.source)
         else:
-            cell = self.looped(walk.inner, bounds, self.update(part, formula.value), part.source)
+            cell = self.update(part, formula.value)
             if lane:
                 tests = bounds.tests.get(self.lane_name())
                 cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
-                loop = For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source)
-                cell = (bounds.begun(self.lane_name(), loop),)
+                cell = (For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source),)
             made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
@@ -277,12 +268,17 @@ class Lowering(Tasks):
         return made
 
     def lane_reduction(
-        self, part: Part, row: Row, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
+        self, part: Part, formula: Formula, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
     ) -> tuple[Stmt, ...]:
         """A reduction along lanes: a fixed number of sums, which are combined at the end."""
         name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
         self.sums += 1
-        inner = self.looped(reduced, bounds, self.laned(bounds, row.reduced(name), part.source), part.source)
+        assert self.lanes is not None
+        tests, formula = choices.only_where(part, formula, self.lanes.name)
+        row = Row(self, values, part, formula)
+        rows = self.laned(bounds, row.reduced(name), part.source)
+        rows = choices.where(self, part, tests, rows)
+        inner = self.looped(reduced, bounds, rows, part.source)
         total = updated(values, part.operator, self.element(part.target), lanes_total(row, name), part.source)
         return self.looped(target_loops, bounds, [*begun(row, name), *inner, total], part.source)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
+from ...derive.picking import gathers
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -226,9 +227,9 @@ class Row:
 
     def at(self, position: Expr, make: Callable[[], Expr]) -> Expr:
         """The value computed from the cells at a position of the row."""
-        self.elements.position = position
+        self.elements.position, self.elements.of_row = position, self.read
         made = make()
-        self.elements.position = None
+        self.elements.position = self.elements.of_row = None
         return made
 
     def hoisted(self, tree: expr.Expr) -> Expr:
@@ -259,6 +260,9 @@ class Row:
         position = self.elements.position
         assert position is not None
         if self.lane not in expr.names(read):
+            return self.elements.element(read)
+        if any(self.lane in expr.names(inner) for inner in gathers(read)):  # cells lie anywhere
+            self.elements.placed.clear()
             return self.elements.element(read)
         if read not in self.rows:
             self.elements.position = None

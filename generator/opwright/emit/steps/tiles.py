@@ -18,6 +18,7 @@ from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
+from . import choices
 from .bounds import Bounds
 from .loops import Loop, Loops
 from .rows import N, Row
@@ -103,6 +104,8 @@ def _tile(
 ) -> tuple[tuple[Stmt, ...], Row]:
     """One tile, of so many lanes, and the rows that it reads."""
     values, source = loops.values_of(part.target.tensor), part.source
+    assert loops.lanes is not None
+    tests, formula = choices.only_where(part, formula, loops.lanes.name)
     row = Row(loops, values, part, formula)
     rounds = in_rounds(loops, part, reduced)
     first = values.number(INITIAL[part.operator])
@@ -125,7 +128,8 @@ def _tile(
             after = (If(BEGUN, (added,), source=source), *after)
         full = (*([begins, Assign(BEGUN, ONE)] if begins else []), flush, clear, Assign(COUNT, ZERO))
         counted = [Assign(COUNT, ONE, "+="), If(Binary("==", COUNT, nodes.integer(TERMS)), full, source=source)]
-    inner = loops.looped(reduced, bounds, [*row.added(TILE), *(counted if rounds else [])], source)
+    terms = choices.where(loops, part, tests, row.added(TILE))
+    inner = loops.looped(reduced, bounds, [*terms, *(counted if rounds else [])], source)
     made = (
         Declare("n_", count),
         *before,

@@ -24,6 +24,7 @@ NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4":
 # Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
 _UNSIGNED = {"+", "-", "*"}
+OF_INTEGERS = ("prod", "number", "named", "cell")  # functions whose results are integers
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Values:
             return tree.op in (*COMPARISONS, *LOGIC)
         if isinstance(tree, expr.Name):
             return self.kinds[tree.id].base == "bool"
-        return isinstance(tree, expr.Call) and tree.function == "select" and self.is_truth(tree.arguments[1])
+        if not isinstance(tree, expr.Call):
+            return False
+        return tree.function == "within" or (tree.function == "select" and self.is_truth(tree.arguments[1]))
 
     def is_whole(self, tree: expr.Expr) -> bool:
         """Whether a tree consists of integers only, so that integers represent it exactly."""
@@ -81,7 +84,7 @@ class Values:
             )
         if isinstance(tree, expr.Binary) and tree.op != "%":
             return self.arithmetic(tree.op, self.value(tree.left), self.value(tree.right))
-        if not isinstance(tree, expr.Call) or tree.function in ("prod", "number") or self._floors(tree):
+        if not isinstance(tree, expr.Call) or tree.function in OF_INTEGERS or self._floors(tree):
             return Cast(self.c_type, self.integer(tree)) if self.accumulate != "s64" else self.integer(tree)
         return self.function(tree)
 
@@ -159,6 +162,8 @@ class Values:
             return Unary("!", self.truth(tree.operand))
         if isinstance(tree, expr.Name):
             return Binary("!=", self.integer(tree), nodes.ZERO)
+        if isinstance(tree, expr.Call) and tree.function == "within":
+            return Call("opwright_within", (*map(self.integer, tree.arguments),))
         if isinstance(tree, expr.Call):
             condition, yes, no = map(self.truth, tree.arguments)
             return Conditional(condition, yes, no)
@@ -185,6 +190,8 @@ class Values:
             return float(tree.value) in (0.0, 1.0, float("inf"), float("-inf"))
         if isinstance(tree, expr.Unary):
             return tree.op == "-" and self.fits(tree.operand, dtype)
+        if isinstance(tree, expr.Binary) and tree.op == "+" and tree.right == expr.Number(0):
+            return self.fits(tree.left, dtype)
         if isinstance(tree, expr.Call) and expr.CONVERSIONS.get(tree.function) == dtype:
             return True
         if not isinstance(tree, expr.Call) or tree.function not in ("max", "min", "abs", "select"):
