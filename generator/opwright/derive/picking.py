@@ -40,12 +40,18 @@ def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
     if part.operator == "set" or target in found.integers or target in {read.tensor for read in formula.reads}:
         return ()
     equal: dict[str, Pick] = {}
-    for condition in _conditions(formula.value, INITIAL[part.operator]):
-        if isinstance(condition, Binary) and condition.op == "==":
-            for side, value in ((condition.left, condition.right), (condition.right, condition.left)):
-                if _names(found, part, side, value):
-                    equal.setdefault(side.id, Pick(side.id, value, condition))  # type: ignore[union-attr]
+    for pick in _equal(found, part, formula.value, INITIAL[part.operator]):
+        equal.setdefault(pick.letter, pick)
     return tuple(pick for pick in equal.values() if not expr.names(pick.value) & equal.keys())
+
+
+def _equal(found: Program, part: Part, value: Expr, neutral: float) -> Iterator[Pick]:
+    """What the conditions of a value say of letters."""
+    for condition in _conditions(value, neutral):
+        if isinstance(condition, Binary) and condition.op == "==":
+            for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
+                if isinstance(side, Name) and _names(found, part, side, other):
+                    yield Pick(side.id, other, condition)
 
 
 def scatters(part: Part) -> bool:
@@ -184,20 +190,28 @@ def picked(found: Program) -> Program:
 
 def _conditional(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Part]:
     """The steps that a sum of a product becomes; their arrays are added to `arrays`."""
-    conditions, factors = _factors(part.formulas[0].value)
-    if part.operator == "sum" and part.by is None and conditions:
-        made = _valued(part, _chosen(conditions, factors))
-        named = picks(found, made, made.formulas[0])
-        if named and not part.where:
-            apart = _apart(found, part, named, conditions, factors)
-            if apart is not None:
-                array, first, value = apart
-                arrays[array.name] = array
-                yield first
-                yield from _conditional(dataclasses.replace(found, arrays=arrays), _valued(part, value), arrays)
-                return
-        part = made if named else part
+    if part.operator == "sum":
+        conditions, factors = _factors(part.formulas[0].value)
+        part = dataclasses.replace(part, formulas=tuple(_of_named(found, part, formula) for formula in part.formulas))
+        named = picks(found, part, part.formulas[0]) if part.by is None and not part.where else ()
+        apart = _apart(found, part, named, conditions, factors) if named and conditions else None
+        if apart is not None:
+            array, first, value = apart
+            arrays[array.name] = array
+            yield first
+            yield from _conditional(
+                dataclasses.replace(found, arrays=arrays), part.of(part.target, "sum", value), arrays
+            )
+            return
     yield part
+
+
+def _of_named(found: Program, part: Part, formula: Formula) -> Formula:
+    """A product of which a factor is 0 unless a letter is named has only terms in which it is: others are not read."""
+    value = _chosen(*_factors(formula.value))
+    if not any(_equal(found, part, value, INITIAL["sum"])) or part.target.tensor in {r.tensor for r in formula.reads}:
+        return formula
+    return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value))
 
 
 def _apart(
@@ -238,11 +252,6 @@ def _array(
     return Array(name, "between", axes), part.of(cells, "sum", value), _chosen(rest, [cells, *others])
 
 
-def _valued(part: Part, value: Expr) -> Part:
-    made = part.of(part.target, "sum", value)
-    return dataclasses.replace(part, formulas=made.formulas, letters=made.letters if not part.where else part.letters)
-
-
 def _chosen(conditions: list[Expr], factors: list[Expr]) -> Expr:
     """A product where conditions hold, else 0."""
     value = product_of(factors or [Number(1)])
@@ -271,9 +280,9 @@ def _conditions(value: Expr, neutral: float) -> Iterator[Expr]:
         value = value.arguments[1]
 
 
-def _names(found: Program, part: Part, side: Expr, value: Expr) -> bool:
+def _names(found: Program, part: Part, side: Name, value: Expr) -> bool:
     """Whether one side of an equation is a letter, and the other, which is read, tells it."""
-    if not isinstance(side, Name) or side.id not in part.letters or found.letters[side.id].kind != "one":
+    if side.id not in part.letters or found.letters[side.id].kind != "one":
         return False
     return any(expr.reads(value)) and side.id not in expr.names(value)
 

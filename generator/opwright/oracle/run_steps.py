@@ -20,7 +20,17 @@ from .dtypes import stored
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK
-from .statements import BEGINNING, arrays_of, axes_of, axis_kind, chosen, integers_of, is_integer, letters_of
+from .statements import (
+    BEGINNING,
+    arrays_of,
+    axes_of,
+    axis_kind,
+    chosen,
+    integers_of,
+    is_integer,
+    letters_of,
+    named_alone,
+)
 from .step_call import StepValidation
 from .validate_steps import validate_steps
 
@@ -124,7 +134,7 @@ class Run:
         return found
 
     def step(self, step: Step) -> None:
-        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        assignment = named_alone(self.op, chosen(step, self.call.words.get(step.by or "", "")))
         target, reads = assignment.target, dict.fromkeys(expr.reads(assignment.value))
         self.among(target.tensor)
         if target.tensor not in self.data:

@@ -23,7 +23,7 @@ from .extents import each
 from .indices import integers
 from .interpret import CHUNK
 from .run_steps import COMBINE, MIN_S64, Run, only
-from .statements import BEGINNING, axis_kind, chosen, letters_of
+from .statements import BEGINNING, axis_kind, chosen, letters_of, named_alone
 from .step_call import StepValidation
 from .validate_steps import validate_steps
 
@@ -138,7 +138,7 @@ class _Some(Run):
 
     def need(self, step: Step) -> Any:
         """The cells that a step writes; the cells of other steps that it reads are requested, too."""
-        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        assignment = named_alone(self.op, chosen(step, self.call.words.get(step.by or "", "")))
         cells = self.wanted.get(assignment.target.tensor, np.zeros(0, np.int64))
         made = {a.target.tensor for own in self.op.semantics.steps for a in own.assignments}
         reads = [read for read in dict.fromkeys(expr.reads(assignment.value)) if read.tensor in made]
@@ -151,7 +151,7 @@ class _Some(Run):
         return cells
 
     def compute(self, step: Step, cells: Any) -> None:
-        assignment = chosen(step, self.call.words.get(step.by or "", ""))
+        assignment = named_alone(self.op, chosen(step, self.call.words.get(step.by or "", "")))
         name = assignment.target.tensor
         if name not in self.wanted:
             return
