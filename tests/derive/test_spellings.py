@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from opwright.derive.phases import Staged, staged
+from opwright.language import expr
 from opwright.load import load_texts
+from support.generated import rng
 from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
 ROWS = """op: Rows
@@ -214,3 +219,35 @@ semantics:
     written, named = (of(text.format(formula=formula, extent=extent)) for extent in (formula, "P"))
     assert [phase.contraction for phase in written.phases] == [phase.contraction for phase in named.phases]
     assert written.program.arrays == named.program.arrays
+
+
+GATED = """op: Gated
+revision: 1
+summary: Cells beside a gate of their channel's mean.
+dims: {samples: N, space: X, channels: C}
+inputs: [{name: a, dims: {N: N, X: X, C: C}}, {name: w, dims: {C: C}}]
+outputs: [{name: y, dims: {N: N, X: X, C: C}}]
+dtypes: [{a: f32, w: f32, y: f32, accumulate: f32}, {a: bf16, w: f32, y: bf16, accumulate: f32}]
+semantics:
+  ranges: {n: N, x: X, c: C}
+  steps:
+    - level[n, c] += a[n, x, c] * w[c]
+    - y[n, x, c] = VALUE
+"""
+
+
+@pytest.mark.parametrize("value", ["a[n, x, c] / (1 + exp(-level[n, c]))", "a[n, x, c] * tanh(level[n, c]) + exp(w[c])",
+                                   "(a[n, x, c] - level[n, c]) / sqrt(level[n, c] * level[n, c] + 1)"])  # fmt: skip
+def test_costly_values_of_few_letters_are_computed_once_for_all_cells(value: str, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"gated.yaml": GATED.replace("VALUE", value)}, tmp_path, f"gated_{abs(hash(value))}")
+        called = {"exp", "tanh", "sqrt", "rsqrt"}
+        for phase in staged(library.ops[0]).phases:
+            for part in phase.parts:
+                trees = [node for formula in part.formulas for node in expr.walk(formula.value)]
+                costly = any(isinstance(node, expr.Call) and node.function in called for node in trees)
+                assert not costly or "x" not in phase.own, part
+        for isa in serving(module, library.ops[0])[:2]:
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, library.ops[0], rng(isa, value), 8, Counter[str]())
+                assert problem is None, f"{isa}: {problem}"

@@ -20,10 +20,16 @@ ROOTS = frozenset({"sqrt", "rsqrt"})  # cost more than a memory access only if o
 
 
 def shared(found: Program, groups: Sequence[tuple[Sequence[Part], Sequence[str]]]) -> Program:
-    """The program in which no phase computes a costly value twice; `groups` are phases, with the letters of tasks."""
+    """The program in which no phase computes a costly value twice; `groups` are phases, with the letters of tasks.
+
+    What cells of a phase need of few letters of its tasks comes in a step ahead of it.
+    """
     arrays, parts = dict(found.arrays), list[Part]()
     for group, own in groups:
-        rest = [made for part in group for made in _reckoned_before(found, part, arrays)]
+        written = {part.target.tensor for part in group}
+        ahead, kept = _hoisted(found, group, found.arrays.keys() - written, own, arrays)
+        parts += ahead
+        rest = [made for part in kept for made in _reckoned_before(found, part, arrays)]
         for tree in _repeated(rest, own, found):
             users = [n for n, part in enumerate(rest) if tree in _costly(part)]
             read = {node.tensor for node in expr.reads(tree)}
@@ -47,32 +53,45 @@ def hoisted(found: Program) -> Program:
 
     They are few beside the cells that read them, and whatever letter the lanes run along, none is computed twice.
     """
-    arrays, ahead, parts = dict(found.arrays), list[Part](), list[Part]()
+    given = {array.name for array in found.arrays.values() if array.role == "input"}
+    arrays = dict(found.arrays)
+    ahead, parts = _hoisted(found, found.parts, given, (), arrays)
+    return dataclasses.replace(found, arrays=arrays, parts=(*ahead, *parts)) if ahead else found
+
+
+def _hoisted(
+    found: Program, group: Sequence[Part], given: Collection[str], own: Collection[str], arrays: dict[str, Array]
+) -> tuple[list[Part], list[Part]]:
+    """Steps that compute from arrays `given` what others need of few letters, not of all in `own`; and the others."""
+    ahead, parts = list[Part](), list[Part]()
     cells: dict[Expr, Read] = {}
-    for part in found.parts:
-        for tree in _of_few_letters(found, part):
+    for part in group:
+        for tree in _of_few_letters(found, part, given):
+            if own and {*own} <= expr.names(tree):
+                continue
             value = _inverse(tree, [part])
             letters = [letter for letter in found.letters if letter in expr.names(tree)]
-            cell = cells.setdefault(value, Read(f"hoisted_{len(cells)}_", tuple(map(Name, letters))))
+            number = sum(name.startswith("hoisted_") for name in arrays)
+            cell = cells.setdefault(value, Read(f"hoisted_{number}_", tuple(map(Name, letters))))
             if cell.tensor not in arrays:
                 arrays[cell.tensor] = Array(cell.tensor, "between", tuple(found.letters[letter] for letter in letters))
                 ahead.append(part.of(cell, "set", value))
             part = _reading(part, tree, value, cell)
         parts.append(part)
-    return dataclasses.replace(found, arrays=arrays, parts=(*ahead, *parts)) if ahead else found
+    return ahead, parts
 
 
-def _of_few_letters(found: Program, part: Part) -> list[Expr]:
-    """The largest values in all formulas of a step that are costly, of inputs, and walk half of its axes at most."""
+def _of_few_letters(found: Program, part: Part, given: Collection[str]) -> list[Expr]:
+    """The largest values in all formulas of a step that are costly, of arrays `given`, and walk half of its axes."""
     costly = _costly(part)
 
     def within(tree: Expr) -> Iterator[Expr]:
         if not any(node in costly for node in expr.walk(tree)):
             return
         real = isinstance(tree, Call) or (isinstance(tree, (Unary, Binary)) and tree.op in "+-*/")
-        given = all(found.arrays[read.tensor].role == "input" for read in expr.reads(tree))
+        known = all(read.tensor in given for read in expr.reads(tree))
         few = 0 < 2 * _axes(found, expr.names(tree)) <= _axes(found, part.letters)
-        if real and given and few and _inside(found, tree):
+        if real and known and few and _inside(found, tree):
             yield tree
             return
         for child in expr.children(tree):
