@@ -44,6 +44,8 @@ KNOWN = [
     ("min(max(i - P, 0), H - 1)", "H"),
     ("min(max(i - P, P - i), 2 * (H - 1) + P - i)", "H"),
     ("max(h - P, P - h)", "H"),
+    ("max(i - P, P - i) - 2 * max(i - P - H + 1, 0)", "H"),
+    ("P - i + 2 * max(i - P, 0) - max(i - P - H + 1, 0) * 2", "H"),
     ("H - 1 - h", "H"),
     ("(h - S) % H", "H"),
     ("floor(h / G)", "H"),
@@ -145,6 +147,10 @@ def drawn(source: random.Random, depth: int) -> Expr:
         return Binary("%", drawn(source, depth - 1), Name(source.choice("HG")))
     if kind < 0.65:
         return Call("floor", (Binary("/", drawn(source, depth - 1), Name("G")),))
+    if kind < 0.75:
+        factors = [expr.parse(source.choice(("2", "3", "P", "S", "A", "0 - 2"))), drawn(source, depth - 1)]
+        source.shuffle(factors)
+        return Binary("*", *factors)
     return Binary(source.choice("+--"), drawn(source, depth - 1), drawn(source, depth - 1))
 
 

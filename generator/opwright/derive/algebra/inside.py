@@ -172,16 +172,35 @@ class _Proof:
                 return _limited(itertools.chain(*parts))
             return _limited(tuple(itertools.chain(*chosen)) for chosen in itertools.product(*parts))
         if isinstance(tree, Unary) and tree.op == "-":
-            return _negated(self.clauses(tree.operand))
+            return self.negative(tree.operand)
         if isinstance(tree, Binary) and tree.op in "+-":
-            left, right = self.clauses(tree.left), self.clauses(tree.right)
-            right = right if tree.op == "+" else _negated(right)
-            return _limited(tuple(a + b for a in one for b in other) for one in left for other in right)
+            return _added(self.clauses(tree.left), (self.clauses if tree.op == "+" else self.negative)(tree.right))
+        if isinstance(tree, Binary) and tree.op == "*" and (scaled := self.scaled(tree.left, tree.right)) is not None:
+            return scaled
         if isinstance(tree, Binary) and tree.op == "%":
             name = f"rest {len(self.past)}"  # which no letter is called
             self.past[name] = self.polynomial(tree.right)
             return ((Poly.symbol(name),),)
         return ((Poly.symbol(spell(tree)),),)  # of which nothing is known
+
+    def negative(self, tree: Expr) -> Clauses:
+        """The clauses of -tree; of a sum, those of its parts, as they are fewer."""
+        if isinstance(tree, Binary) and tree.op in "+-":
+            right = (self.negative if tree.op == "+" else self.clauses)(tree.right)
+            return _added(self.negative(tree.left), right)
+        return _negated(self.clauses(tree))
+
+    def scaled(self, left: Expr, right: Expr) -> Clauses | None:
+        """A product with a factor of sizes alone that is never below 0, or never above it; None of other products."""
+        for factor, other in ((left, right), (right, left)):
+            made = _polynomial(factor)
+            if made is None or not (made := made.substitute(self.sizes.values)).symbols.isdisjoint(self.past):
+                continue
+            for sign in (made, -made):
+                if self.of_sizes(sign):
+                    found = tuple(tuple(sign * one for one in clause) for clause in self.clauses(other))
+                    return found if sign == made else _negated(found)
+        return None
 
     def some(self, clause: Sequence[Poly]) -> bool:
         """Whether the maximum of some polynomials is at least 0: one is, or the sum of two."""
@@ -225,6 +244,10 @@ class _Proof:
 
 def _without(monomial: tuple[tuple[str, int], ...], name: str) -> tuple[tuple[str, int], ...]:
     return tuple(one for one in monomial if one[0] != name)
+
+
+def _added(left: Clauses, right: Clauses) -> Clauses:
+    return _limited(tuple(a + b for a in one for b in other) for one in left for other in right)
 
 
 def _negated(clauses: Clauses) -> Clauses:
