@@ -23,7 +23,8 @@ WIDEST = DTYPES["float32"]  # which holds the others
 OF_DIFFERENCES = ("squares", "distances")  # engines that sum these of pairs of elements in place of products
 OWN = {**{name: dtype for dtype, name in LABELS.items()}, **dict.fromkeys(OF_DIFFERENCES, WIDEST)}  # what engines read
 PRODUCTS = "contraction"  # the engine of products; others are of windows
-WIDE = ("window_wide", "window_channelwise_wide")  # whose sums are floats
+TAPS = ("window_taps", "window_taps_wide")  # whose weights are floats
+WIDE = ("window_wide", *TAPS)  # of no use where operands are floats
 FUNCTIONS = {
     PRODUCTS: "contract",
     **dict.fromkeys(("window_data", "window_weights", "window_channelwise", *WIDE), "window"),
@@ -137,11 +138,14 @@ def computes_blocks(label: str, group: str) -> bool:
     return group == PRODUCTS and label != BYTES
 
 
-def isas(label: str) -> tuple[_isa.Isa, ...]:
-    """The instruction sets that have an engine; of bytes and of differences, all which have one of floats."""
-    return tuple(
-        isa for isa in _isa.ISAS if label in isa.dtypes or (label in (BYTES, *OF_DIFFERENCES) and "f32" in isa.dtypes)
-    )
+def isas(label: str, group: str = PRODUCTS) -> tuple[_isa.Isa, ...]:
+    """The instruction sets that have an engine; of bytes and of differences, all which have one of floats.
+
+    Products by floats are those of floats: no other instructions multiply, or take denormals for zero.
+    """
+    floats = label in (BYTES, *OF_DIFFERENCES) or group in TAPS
+    own = (isa for isa in _isa.ISAS if label in isa.dtypes or floats)
+    return tuple(isa for isa in own if "f32" in isa.dtypes or (label in isa.dtypes and group not in TAPS))
 
 
 @cache
@@ -190,7 +194,7 @@ def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = 
 
 def best(label: str, group: str = PRODUCTS) -> _isa.Isa | None:
     """The best instruction set that has an engine of a dtype which can be had here."""
-    return next((isa for isa in _isa.usable(isas(label)) if not _load.fit(unit(isa, label, group))), None)
+    return next((isa for isa in _isa.usable(isas(label, group)) if not _load.fit(unit(isa, label, group))), None)
 
 
 def _loaded(label: str, group: str) -> Engine | None:

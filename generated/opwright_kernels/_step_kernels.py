@@ -257,11 +257,11 @@ class StepKernels(Operation):
                 windows = [name for name in self.slid(one) if label != _engines.BYTES]
                 owns = {label, "f32", *(_engines.LABELS.get(DTYPES[name], "f32") for name in dtypes)}
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
-                wanted -= {("f32", name) for name in _engines.WIDE}  # whose sums are of the type of operands
+                wanted -= {("f32", name) for name in _engines.WIDE}
         return super().units(has) + [
             _engines.unit(isa, label, group)
             for label, group in sorted(pair for pair in wanted if pair[0])
-            for isa in ([_engines.best(label, group)] if has is None else filter(has, _engines.isas(label)))
+            for isa in ([_engines.best(label, group)] if has is None else filter(has, _engines.isas(label, group)))
             if isa is not None
         ]
 

@@ -22,6 +22,7 @@ from ._contraction_engines import (
     MAX_BYTE_SUM,
     MAX_ZERO,
     OWN,
+    TAPS,
     WIDENED,
     WIDEST,
     Engine,
@@ -166,10 +167,13 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         if None in placed.values():
             return None
         made = call.arrays[access.array].dtype if destination == OUTPUT else call.accumulate
-        if destination == OUTPUT and made not in _stored(label, call.accumulate):
-            continue
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
+        if destination == OUTPUT and made not in _stored(label, call.accumulate):
+            product = one.window()  # which may round sums of products by floats
+            if product is not None:
+                return product
+            continue
         product = one.window() or one.byte_window() or one.product()
         if product is not None or not (one.slid or one.scattered):
             return product
@@ -311,9 +315,10 @@ class _One:
         group = ("window_data", "window_data", "window_weights")[problem.solve]
         group = "window_channelwise" if _windows.channelwise(problem) else group
         label = self.label
-        data = LABELS.get(self.dtypes.get(problem.data, WIDEST), label)
-        if self.made == WIDEST and group == "window_channelwise" and data != LABELS[WIDEST]:
-            label, group = data, "window_channelwise_wide"
+        data = self.dtypes.get(problem.data, WIDEST)
+        narrow = group == "window_channelwise" and data in LABELS and data != WIDEST
+        if narrow and (self.made == WIDEST or (self.made == data and label != LABELS[data])):
+            label, group = LABELS[data], "window_taps_wide" if self.made == WIDEST else "window_taps"
         elif self.made == WIDEST and label != LABELS[WIDEST] and group == "window_data":
             group = "window_wide"
         elif LABELS.get(self.made) != label:
@@ -327,7 +332,7 @@ class _One:
                 return None
             problem, pieces = pieced
         kinds, copies = self.kinds(label), {}
-        if group == "window_channelwise_wide":
+        if group in TAPS:
             kinds[problem.weights] = WIDENED[self.dtypes[problem.weights]]
         for side in ("left", "right"):
             well = _windows.is_dense(problem, side)

@@ -71,14 +71,13 @@ FILES |= {
     for group in ("data", "weights", "channelwise")
 }
 # The same of y and x, whose sums are stored as floats whatever the operands are; of groups with one channel on either
-# side weights are floats, too.
+# side, whose weights are floats, sums are stored as floats or like the other operand.
 FILES["window_wide"] = {
     file: tuning if file == "contraction.c" else (*tuning, "-DOPWRIGHT_WIDE")
     for file, tuning in FILES["window_data"].items()
 }
-FILES["window_channelwise_wide"] = {
-    file: (*tuning, "-DOPWRIGHT_WIDE", "-DOPWRIGHT_WIDE_TAPS") for file, tuning in FILES["window_channelwise"].items()
-}
+FILES["window_taps"] = {file: (*tuning, "-DOPWRIGHT_WIDE_TAPS") for file, tuning in FILES["window_channelwise"].items()}
+FILES["window_taps_wide"] = {file: (*tuning, "-DOPWRIGHT_WIDE") for file, tuning in FILES["window_taps"].items()}
 
 
 def objects(

@@ -198,3 +198,41 @@ def test_sums_of_windows_are_finished_along_what_lies_together_in_the_output(lay
     found = module.explain("filters", x, np.zeros((32, 3), np.float32), data_format=layout)
     *_, lanes = (text for text, _ in found.schedules if text.startswith("lanes"))
     assert lanes == ("lanes along q" if layout == "NCX" else "lanes along c")
+
+
+TURNED = """op: Turned
+revision: 1
+summary: Filters whose rows of taps lie apart.
+dims: {samples: N, channels: C, high: H, wide: W, rows: P, columns: Q, up: {symbol: U, min: 1}, side: {symbol: V, min: 1}}
+attributes: [{name: stride, symbol: S, type: s64, default: "1", min: 1}]
+inputs: [{name: x, dims: {N: N, C: C, H: H, W: W}}, {name: f, dims: {V: V, U: U, C: C}}]
+outputs: [{name: y, dims: {N: N, C: C, P: P, Q: Q}}]
+dtypes:
+  - {x: bf16, f: f32, y: bf16, accumulate: f32}
+  - {x: f16, f: f32, y: f16, accumulate: f32}
+  - {x: bf16, f: bf16, y: f32, accumulate: f32}
+shape: {P: "floor((H - U) / S) + 1", Q: "floor((W - V) / S) + 1"}
+semantics:
+  ranges: {n: N, c: C, p: P, q: Q, u: U, v: V}
+  steps:
+    - y[n, c, p, q] += x[n, c, S * p + u, S * q + v] * f[v, u, c]
+"""
+
+
+@pytest.mark.sweep
+def test_filters_whose_taps_lie_in_another_order_are_read_as_they_lie(tmp_path: Path) -> None:
+    random = rng("turned taps")
+    with quick_compiler(tmp_path):
+        library, module = package({"turned.yaml": TURNED}, tmp_path, "turned_taps")
+        for isa in serving(module, library.ops[0])[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                for c, h, w, up, side, stride in ((1, 9, 9, 3, 3, 2), (3, 12, 40, 3, 2, 1), (17, 9, 7, 5, 3, 1)):
+                    for row in library.ops[0].dtypes:
+                        x, f = (
+                            random.integers(-3, 4, shape).astype(NUMPY[row[name]])
+                            for name, shape in (("x", (2, c, h, w)), ("f", (side, up, c)))
+                        )
+                        seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.float32), (up, side), axis=(2, 3))
+                        whole = np.einsum("ncpquv,vuc->ncpq", seen[:, :, ::stride, ::stride], f.astype(np.float32))
+                        found = module.turned(x, f, stride=stride)
+                        assert (found == whole.astype(NUMPY[row["y"]])).all(), f"{isa} {row} {(c, h, w, up, side)}"

@@ -102,7 +102,7 @@ INLINE void sums_store(sum_cell *p, vec v, bool part, int64_t lanes) {
 // Weights of y and x.
 #if defined(OPWRIGHT_WIDE_TAPS)
 #define tap_load_part vec_load_part
-#define tap_get sum_get
+#define tap_get(p) (*(const float *)(p))
 #else
 #define tap_load_part elem_load_part
 #define tap_get elem_get
