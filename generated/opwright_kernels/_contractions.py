@@ -138,7 +138,11 @@ class Call:
             if _entry(whole, number) != extent:
                 return None
             moved = tuple(((name, number), _entry(factor, number)) for name, factor in factors)
-            windows.append(Window(extent, step, moved, _entry(offset, number)))
+            window = Window(extent, step, moved, _entry(offset, number))
+            if window.counted({spot: self.letters[spot[0]][number] for spot, _ in moved}):
+                steps |= {spot: steps.get(spot, 0) + factor * step for spot, factor in moved}
+            else:
+                windows.append(window)
         return Placed(steps, tuple(windows))
 
 

@@ -1,0 +1,88 @@
+"""Convolutions and products with axes that letters count through as digits do, `c * M + m`: random ones, every instruction set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from opwright.language.model import Op
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, usable
+from support.step_verdicts import first_disagreement
+
+COUNT = 12 if FULL else 5
+SPEC = """\
+op: {name}
+revision: 1
+summary: A convolution of groups.
+dims:
+  images: {{symbol: N}}
+  rows: {{symbol: H, min: 1}}
+  groups: {{symbol: G}}
+  inputs: {{symbol: A}}
+  results: {{symbol: M}}
+  taps: {{symbol: K, min: 1}}
+  places: {{symbol: O}}
+inputs:
+  - {{name: w, dims: {{{w}}}}}
+  - {{name: x, dims: {{{x}}}}}
+outputs:
+  - {{name: y, dims: {{{y}}}}}
+dtypes:
+  - {{x: f32, w: f32, y: f32, accumulate: f32}}
+  - {{x: bf16, w: bf16, y: bf16, accumulate: f32}}
+shape: {{O: H - K + 1}}
+constraints:
+  - {{id: fits, expr: K <= H, say: windows fit, argument: x}}
+semantics:
+  ranges: {{n: N, g: G, o: O, a: A, m: M, k: K, z: G * M}}
+  steps:
+    - y[{of_sums}] += x[{of_x}] * w[{of_w}]
+    - y[{of_y}] = {value}
+"""
+
+
+def ordered(random: np.random.Generator, axes: dict[str, str]) -> tuple[str, str]:
+    """The dims of an array whose axes have any order, and its indices."""
+    extents = {"Y": "G * A", "Z": "G * M"}
+    names = [str(name) for name in random.permutation([*axes])]
+    return ", ".join(f"{name}: {extents.get(name, name)}" for name in names), ", ".join(axes[name] for name in names)
+
+
+def drawn(random: np.random.Generator, name: str) -> str:
+    """A spec with groups that are parts of the axis of channels on one side or on both; channels or groups come first."""
+    first = bool(random.random() < 0.3)
+    channels = {"Y": "a * G + g" if first else "g * A + a"} if random.random() < 0.6 else {"G": "g", "A": "a"}
+    x, of_x = ordered(random, {"N": "n", "H": "o + k", **channels})
+    w, of_w = ordered(random, {"K": "k", "G": "g", "M": "m", "A": "a"})
+    y, of_y = ordered(random, {"N": "n", "O": "o", "Z": "z"})
+    of_sums = of_y.replace("z", "m * G + g" if random.random() < 0.3 else "g * M + m")
+    value = str(random.choice([f"y[{of_y}]", f"max(y[{of_y}] * 2 - 1, 0)", f"y[{of_y}] + z"]))
+    return SPEC.format(name=name, w=w, x=x, y=y, of_sums=of_sums, of_x=of_x, of_w=of_w, of_y=of_y, value=value)
+
+
+@pytest.mark.parametrize("seed", range(4 if FULL else 1))
+def test_axes_that_letters_count_through_give_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
+    random, seen = rng("counted", seed), Counter[str]()
+    texts = {f"counted{n}.yaml": drawn(random, f"Counted{n}") for n in range(COUNT)}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, f"counted_{seed}")
+        for isa in usable(module):
+            with instruction_set(module, isa):
+                for op in library.ops:
+                    if isa in {variant.isa for variant in module.variants(op.op)}:
+                        problem = first_disagreement(module, op, rng(seed, isa, op.op), 8, seen)
+                        assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        found = [explained(module, op) for op in library.ops]
+    assert sum(map(bool, found)) > COUNT / 2, found
+
+
+def explained(module: ModuleType, op: Op) -> list[str]:
+    """The contractions that an engine computes in a call with 3 groups of 4 channels with 5 results each."""
+    sizes = {"N": 2, "H": 9, "G": 3, "A": 4, "M": 5, "K": 2, "Y": 12}
+    arrays = [np.zeros([sizes[axis] for axis in tensor.dims], np.float32) for tensor in op.inputs]
+    return [line for line in str(module.explain(op.function, *arrays)).splitlines() if ": a contraction" in line]
