@@ -205,8 +205,9 @@ def ours(tensors: OwnTensors, threads: int) -> Ready:
     """The function of the package of bench/specs."""
     case = tensors.row.case
     function, given, out = getattr(kernels(), snake_case(case.op)), tensors.inputs, tensors.result
-    attributes = dict(case.attributes)
-    return Ready(lambda: function(*given, **attributes, out=out, threads=threads), lambda: tensors.result, case.op)
+    run = partial(function, *given, **case.attributes, out=out, threads=threads)
+    run()  # which compiles
+    return Ready(run, lambda: tensors.result, case.op)
 
 
 def torch_modes(tensors: OwnTensors) -> list[str]:

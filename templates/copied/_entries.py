@@ -111,10 +111,13 @@ def workplace(entry: Path) -> Iterator[Path]:
     """A new folder beside `entry` to build it in, which is gone afterwards, or cleared away later by somebody else."""
     while True:
         work = _folder_beside(entry)
-        at = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            at = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # somebody cleared it away at once
         if _private.take(at, fcntl.LOCK_EX) and _private.is_still(at, work):
             break
-        os.close(at)  # somebody cleared it away at once
+        os.close(at)
     try:
         yield work
     finally:

@@ -20,7 +20,7 @@ from support.step_verdicts import first_disagreement
 
 SPECS, CALLS = (40, 20) if FULL else (4, 6)
 NEUTRAL = {"+=": "0", "max=": "-inf", "min=": "inf", "*=": "1"}
-KINDS = (("f32", "f32"), ("bf16", "f32"), ("s32", "s64"), ("s8", "f32"), ("f16", "f64"))
+KINDS = (("f32", "f32"), ("bf16", "f32"), ("s32", "s64"), ("s8", "f32"), ("f16", "f64"), ("f16", "f32"))
 
 
 def drawn(random: np.random.Generator, name: str) -> str:

@@ -133,6 +133,38 @@ def test_a_convolution_with_its_activation_holds_no_more_than_a_piece_of_its_sum
         assert (found[0] == np.maximum(rulings.compute(call), 0)).all()
 
 
+def test_rows_of_finished_cells_that_follow_each_other_and_others_are_the_same(made: Made) -> None:
+    """Outputs and residuals with gaps after cells, rows or planes, or with none."""
+    library, kernels, _ = made
+    op, rng = library.op("FusedConvolution"), np.random.default_rng(14)
+
+    def placed(shape: tuple[int, ...]) -> np.ndarray:
+        """An array of which some axes have more room than cells."""
+        room = [extent + int(rng.integers(0, 3)) * bool(rng.integers(0, 2)) for extent in shape]
+        return np.full(room, 77, np.float32)[tuple(map(slice, shape))]
+
+    for case in range(40 if FULL else 16):
+        rank, order = 1 + case % 3, ("NCX", "NXC")[case // 3 % 2]
+        space = tuple(int(n) for n in rng.integers(1, 9 if rank > 1 else 70, rank))
+        channels, made_channels, taps = int(rng.integers(1, 5)), int(rng.choice([1, 3, 16, 19, 40])), (1, 3)[case % 2]
+        attributes = {"pads": [taps // 2] * rank, "data_format": order}
+        shapes = [(2, channels, *space), (made_channels, channels, *[taps] * rank), (made_channels,)]
+        arrays = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+        out, residual = placed((2, made_channels, *space)), placed((2, made_channels, *space))
+        if order == "NXC":
+            arrays[0] = np.ascontiguousarray(np.moveaxis(arrays[0], 1, -1))
+            out, residual = placed((2, *space, made_channels)), placed((2, *space, made_channels))
+        residual[...] = rng.integers(-3, 4, residual.shape)
+        arrays += [residual] if rng.integers(0, 2) else []
+        expected = compute_steps(op, [np.ascontiguousarray(array) for array in arrays], attributes)["dst"]
+        for threads in (1, 2):
+            out[...] = 77
+            assert kernels.fused_convolution(*arrays, **attributes, out=out, threads=threads) is out
+            assert (out == expected).all(), (case, order, space, out.strides, residual.strides)
+            around = out.base
+            assert around is None or (around == 77).sum() >= around.size - out.size
+
+
 def test_an_engine_that_does_not_compile_is_reported_once(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     _ = made[1].windows0
     engines = sys.modules[f"{made[1].__name__}._contraction_engines"]

@@ -55,6 +55,7 @@ STEPS = {
 }
 # What stands elsewhere, what it becomes, and words of the refusal.
 ELSEWHERE = [
+    ("c, dims: {M: M", "c, dims: {M: rows", "the symbol of 'rows' is M"),
     ("a: f32", "a: float32", "write f32"),
     ("a: f32", "a: int8", "write s8"),
     ("a: f32", "a: bool", "write boolean"),

@@ -147,6 +147,23 @@ def test_the_folder_of_a_builder_at_work_is_left_alone(unit, cache):
     assert not work.exists()
 
 
+def test_a_builder_whose_folder_is_cleared_away_at_once_makes_another(unit, cache, monkeypatch):
+    """Another process may come between the making of a folder and its lock."""
+    (path,) = _build.build([unit])
+    made, folder = [], _entries._folder_beside
+
+    def cleared(entry):
+        made.append(folder(entry))
+        if len(made) < 3:
+            _entries.clear(cache)
+        return made[-1]
+
+    monkeypatch.setattr(_entries, "_folder_beside", cleared)
+    with _entries.workplace(path.parent) as work:
+        assert work == made[2]
+        assert work.is_dir()
+
+
 def test_who_loses_a_race_takes_the_entry_of_the_winner(unit, cache, tmp_path):
     (path,) = _build.build([unit])
     with _entries.workplace(path.parent) as work:

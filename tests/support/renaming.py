@@ -30,7 +30,7 @@ ENV = render.environment(ROOT / "templates")
 # Comments and directives have no identifiers.
 CPP = re.compile(r"^#if defined\(__cplusplus\)$.*?^#endif$", re.MULTILINE | re.DOTALL)  # braces around a whole file
 TOKENS = re.compile(r'//[^\n]*|^ *#[^\n]*|"(?:[^"\\\n]|\\.)*"|->|\d[\w.]*|[A-Za-z_]\w*|[^\s\w]|\S', re.MULTILINE)
-Place = tuple[str, int, str]  # the file, the number of its function, and whether it is an argument's name
+Place = tuple[str, int, str]  # the file, the number of its function, and of an argument's name the call
 
 
 def names(op: Op) -> dict[str, str]:
@@ -82,12 +82,17 @@ def _c(path: str, text: str) -> Iterator[tuple[Place, str]]:
 
 
 def _python(path: str, text: str) -> Iterator[tuple[Place, str]]:
-    function, before = 0, ""
+    """Names of arguments are told apart within one call."""
+    function, calls, before = 0, list[int](), ""
     found = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.string.strip()]
-    for token, after in zip(found, [*found[1:], found[-1]], strict=True):
+    for number, (token, after) in enumerate(zip(found, [*found[1:], found[-1]], strict=True)):
+        if token.string == "(":
+            calls.append(number)
+        elif token.string == ")":
+            calls.pop()
         if token.type == tokenize.NAME and before not in ("def", "."):
-            argument = after.string == "=" and before in ("(", ",")
-            yield (path, function, "argument" if argument else ""), token.string
+            argument = bool(calls) and after.string == "=" and before in ("(", ",")
+            yield (path, function, f"argument of {calls[-1]}" if argument else ""), token.string
         function += token.start[1] == 0
         before = token.string
 

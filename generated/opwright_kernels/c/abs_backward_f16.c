@@ -39,14 +39,10 @@ static void abs_backward_f16_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
-        opwright_f16 src_room_[512];
-        const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_row_, wide_0_, n_);
-        opwright_f16 diff_dst_room_[512];
-        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
         float wide_1_[512];
-        opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
+        opwright_from_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_1_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = wide_0_[i_] == 0.0f ? 0.0f : wide_1_[i_] * opwright_sign_f32(wide_0_[i_]);
         }

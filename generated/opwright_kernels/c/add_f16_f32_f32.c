@@ -48,10 +48,8 @@ static void add_f16_f32_f32_0_x(void *context_, int64_t part_)
         float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
         const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
-        opwright_f16 src_0_room_[512];
-        const opwright_f16 *restrict src_0_row_ = opwright_row_f16(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 32, src_0_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_0_row_, wide_0_, src_0_by_ ? n_ : 32);
+        opwright_from_row_f16(call_->src_0 + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 32, wide_0_);
         float src_1_room_[512];
         const float *restrict src_1_row_ = opwright_row_f32(call_->src_1 + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 32, src_1_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {

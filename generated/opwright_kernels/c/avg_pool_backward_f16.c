@@ -149,10 +149,8 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
                         for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
                             const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
                             float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, wide_0_);
                             const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 share_row_[i_] = wide_0_[i_] / cells_row_[i_];
@@ -167,10 +165,8 @@ static void avg_pool_backward_f16_1_o(void *context_, int64_t part_)
                         for (int64_t o_w_ = 0; o_w_ < O_w_; o_w_ += block_) {
                             const int64_t n_ = opwright_min(block_, O_w_ - o_w_);
                             float *restrict share_row_ = share + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, wide_0_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 share_row_[i_] = wide_0_[i_] / same_0_;
@@ -278,10 +274,8 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
                         for (int64_t c = begin_; c < end_; c += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - c);
                             float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, wide_0_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 share_row_[i_] = wide_0_[i_] / same_0_;
@@ -298,10 +292,8 @@ static void avg_pool_backward_f16_1_c(void *context_, int64_t part_)
                         for (int64_t c = begin_; c < end_; c += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - c);
                             float *restrict share_row_ = share + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, wide_0_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 share_row_[i_] = wide_0_[i_] / same_0_;

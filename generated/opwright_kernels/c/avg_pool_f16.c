@@ -171,10 +171,8 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_];
                                 }
@@ -235,10 +233,8 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_];
                                 }
@@ -300,10 +296,8 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_];
                                 }
@@ -364,10 +358,8 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_];
                                 }
@@ -511,10 +503,8 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
                             for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
                                 const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
                                 float *restrict total_row_ = total + (o_w_ - begin_);
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] += wide_0_[i_];
                                 }

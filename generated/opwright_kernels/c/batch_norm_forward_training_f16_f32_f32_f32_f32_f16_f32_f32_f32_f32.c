@@ -96,10 +96,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                     const float same_0_ = batch_mean_sum_;
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
@@ -124,10 +122,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float wide_[512];
                     const float same_0_ = gamma[c * gamma_C];
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                     const float same_1_ = batch_mean_sum_;
                     const float same_2_ = shared_0_;
                     const float same_3_ = beta[c * beta_C];
@@ -206,10 +202,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -256,10 +250,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -307,10 +299,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -357,10 +347,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -407,10 +395,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
@@ -458,10 +444,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
@@ -510,10 +494,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
@@ -561,10 +543,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
@@ -618,10 +598,8 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         float wide_[512];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
                         const float *restrict shared_0__row_ = shared_0_ + (c - begin_);
                         float beta_room_[512];

@@ -87,10 +87,8 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
             const int64_t x = at_ * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             float wide_[512];
-            opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
             float wide_0_[512];
-            opwright_from_row_f16(src_row_, wide_0_, n_);
+            opwright_from_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
             const float same_0_ = call_->mean[c * mean_C];
             const float same_1_ = scale[c];
             const float same_2_ = call_->beta[c * beta_C];
@@ -157,10 +155,8 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
+                opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                 float mean_room_[512];
                 const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                 const float *restrict scale_row_ = scale + c;

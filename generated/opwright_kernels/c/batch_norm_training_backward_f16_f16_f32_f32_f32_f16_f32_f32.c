@@ -100,14 +100,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -144,14 +140,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -188,14 +180,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -232,14 +220,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
@@ -278,10 +262,8 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -314,10 +296,8 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -350,10 +330,8 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -386,10 +364,8 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -422,15 +398,11 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
@@ -543,14 +515,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                     const float same_0_ = mean[c * mean_C];
                     const float same_1_ = scale;
                     const int64_t whole_ = n_ / 32 * 32;
@@ -588,15 +556,11 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float wide_[512];
                     const float same_0_ = gamma[c * gamma_C] * scale;
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                     const float same_1_ = diff_beta_sum_;
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                     const float same_2_ = mean[c * mean_C];
                     const float same_3_ = scale;
                     const float same_4_ = diff_gamma_sum_;

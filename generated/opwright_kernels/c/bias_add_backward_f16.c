@@ -92,10 +92,8 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -138,10 +136,8 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -185,10 +181,8 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -231,10 +225,8 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }

@@ -52,10 +52,8 @@ static void bias_add_f16_0_x(void *context_, int64_t part_)
             const int64_t x = at_ * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             float wide_[512];
-            opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
             float wide_0_[512];
-            opwright_from_row_f16(src_row_, wide_0_, n_);
+            opwright_from_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
             const float same_0_ = opwright_from_f16(call_->bias[c * bias_C]);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = wide_0_[i_] + same_0_;
@@ -117,14 +115,10 @@ static void bias_add_f16_0_c(void *context_, int64_t part_)
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
-                opwright_f16 bias_room_[512];
-                const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + c * bias_C, bias_C, n_, bias_room_);
+                opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                 float wide_1_[512];
-                opwright_from_row_f16(bias_row_, wide_1_, n_);
+                opwright_from_row_f16(bias + c * bias_C, bias_C, n_, wide_1_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] + wide_1_[i_];
                 }

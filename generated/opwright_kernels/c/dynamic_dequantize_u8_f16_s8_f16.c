@@ -87,10 +87,8 @@ static void dynamic_dequantize_u8_f16_s8_f16_0_a(void *context_, int64_t part_)
                     const uint8_t *restrict src_row_ = opwright_row_u8(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     int8_t zps_room_[512];
                     const int8_t *restrict zps_row_ = opwright_row_s8(zps + (zps_B_b_at_ + b * zps_B_step_ + whole_0_ * zps_G + zps_A_a_at_ + a * zps_A_step_), zps_A_step_, n_, zps_room_);
-                    opwright_f16 scales_room_[512];
-                    const opwright_f16 *restrict scales_row_ = opwright_row_f16(scales + (scales_B_b_at_ + b * scales_B_step_ + whole_0_ * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, scales_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(scales_row_, wide_0_, n_);
+                    opwright_from_row_f16(scales + (scales_B_b_at_ + b * scales_B_step_ + whole_0_ * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         dst_sum__row_[i_] = ((float)src_row_[i_] - (float)zps_row_[i_]) * wide_0_[i_];
                     }

@@ -58,10 +58,8 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             float *restrict near_row_ = near + (x - begin_);
-            opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
             float wide_0_[512];
-            opwright_from_row_f16(src_row_, wide_0_, n_);
+            opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
             const float same_0_ = -12.0f;
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 near_row_[i_] = opwright_minimumf(opwright_maximumf(wide_0_[i_], same_0_), 12.0f);
@@ -119,10 +117,8 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             float wide_[512];
-            opwright_f16 diff_dst_room_[512];
-            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
             float wide_0_[512];
-            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+            opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
             const float *restrict level_row_ = level + (x - begin_);
             const float *restrict near_row_ = near + (x - begin_);
             const float *restrict slope_row_ = slope + (x - begin_);

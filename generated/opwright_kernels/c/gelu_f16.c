@@ -47,11 +47,8 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                opwright_fetch(src_row_ + n_, n_ * 2);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
+                opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = wide_0_[i_] * 0.7071067811865476f;
@@ -67,11 +64,8 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                opwright_fetch(src_row_ + n_, n_ * 2);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
+                opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                 float made_0_[512];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = 0.7978845608028654f * (wide_0_[i_] + 0.044715f * wide_0_[i_] * wide_0_[i_] * wide_0_[i_]);

@@ -95,10 +95,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                         const float same_0_ = mean_sum_;
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
@@ -123,10 +121,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float wide_[512];
                         const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                         const float same_1_ = mean_sum_;
                         const float same_2_ = shared_0_;
                         const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
@@ -211,10 +207,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -261,10 +255,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -312,10 +304,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -362,10 +352,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -412,10 +400,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
@@ -463,10 +449,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
@@ -515,10 +499,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
@@ -566,10 +548,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
@@ -734,10 +714,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -768,10 +746,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -802,10 +778,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -836,10 +810,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -883,10 +855,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
@@ -918,10 +888,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
@@ -953,10 +921,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
@@ -988,10 +954,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
@@ -1032,10 +996,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     float wide_[512];
                     float gamma_room_[512];
                     const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     const float *restrict shared_0__for_g_k__row_ = shared_0__for_g_k_ + g_k_;
                     float beta_room_[512];

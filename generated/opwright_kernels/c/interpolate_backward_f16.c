@@ -311,10 +311,8 @@ static void interpolate_backward_f16_1_c(void *context_, int64_t part_)
                                         const int64_t n_ = opwright_min(block_, end_ - c);
                                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + opwright_min(opwright_max(quotient_2_ + t_w_, 0), I_w_ - 1) * block_ + opwright_min(opwright_max(quotient_1_ + t_h_, 0), I_h_ - 1) * (I_w_ * block_) + opwright_min(opwright_max(quotient_0_ + t_d_, 0), I_d_ - 1) * (I_h_ * (I_w_ * block_)));
                                         const float same_0_ = reckoned_0_[t_w_ + t_h_ * 2 + t_d_ * (W_h_ * 2) + o_w_ * (W_d_ * (W_h_ * 2)) + o_h_ * (O_w_ * (W_d_ * (W_h_ * 2))) + o_d_ * (O_h_ * (O_w_ * (W_d_ * (W_h_ * 2))))];
-                                        opwright_f16 diff_dst_room_[512];
-                                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                         float wide_0_[512];
-                                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             diff_src_sum__row_[i_] += same_0_ * wide_0_[i_];
                                         }
@@ -336,10 +334,8 @@ static void interpolate_backward_f16_1_c(void *context_, int64_t part_)
                         for (int64_t c = begin_; c < end_; c += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - c);
                             float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + quotient_5_ * block_ + quotient_4_ * (I_w_ * block_) + quotient_3_ * (I_h_ * (I_w_ * block_)));
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, wide_0_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_src_sum__row_[i_] += wide_0_[i_];
                             }

@@ -188,10 +188,8 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                         const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         float wide_0_[512];
-                                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                                        opwright_from_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += same_0_ * wide_0_[i_];
                                         }
@@ -210,10 +208,8 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                         const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         float wide_0_[512];
-                                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                                        opwright_from_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += same_0_ * wide_0_[i_];
                                         }
@@ -233,10 +229,8 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                         const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         float wide_0_[512];
-                                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                                        opwright_from_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += same_0_ * wide_0_[i_];
                                         }
@@ -255,10 +249,8 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
                                     for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
                                         const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
-                                        opwright_f16 src_room_[512];
-                                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
                                         float wide_0_[512];
-                                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                                        opwright_from_row_f16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += same_0_ * wide_0_[i_];
                                         }
@@ -407,7 +399,7 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
                                             src_room_[i_] = src[n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + table_0_[t_w_ * 512 + (o_w_ + i_ - begin_)] * src_X_w_];
                                         }
                                         float wide_0_[512];
-                                        opwright_from_row_f16(src_room_, wide_0_, n_);
+                                        opwright_from_row_f16(src_room_, 1, n_, wide_0_);
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += reckoned_0__row_[i_] * wide_0_[i_];
                                         }

@@ -109,14 +109,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
                     const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -151,14 +147,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
                     const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -193,14 +185,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
                     const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -235,14 +223,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                     const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
                     const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
                         const float same_1_ = scale[b_row_ * B_inner_ + b];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -280,10 +264,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                     const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -314,10 +296,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                     const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -348,10 +328,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                     const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -382,10 +360,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_c(void *co
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                     const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += wide_0_[i_];
                         }
@@ -470,14 +446,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
                         const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
-                            opwright_f16 diff_dst_room_[512];
-                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                             float wide_0_[512];
-                            opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                            opwright_f16 src_room_[512];
-                            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, src_room_);
+                            opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                             float wide_1_[512];
-                            opwright_from_row_f16(src_row_, wide_1_, n_);
+                            opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, wide_1_);
                             float mean_room_[512];
                             const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -584,10 +556,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -614,14 +584,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_1_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
                         const int64_t whole_ = n_ / 32 * 32;
@@ -649,15 +615,11 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        opwright_f16 diff_dst_room_[512];
-                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
                         const float same_1_ = level_of_[t_];
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_3_ = slope_of_[t_];
                         const float same_4_ = (float)C_cells_;
@@ -726,10 +688,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += same_0_ * wide_0_[i_];
                     }
@@ -762,10 +722,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += same_0_ * wide_0_[i_];
                     }
@@ -798,10 +756,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += same_0_ * wide_0_[i_];
                     }
@@ -834,10 +790,8 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += same_0_ * wide_0_[i_];
                     }
@@ -874,14 +828,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -918,14 +868,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -962,14 +908,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -1006,14 +948,10 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -1047,15 +985,11 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     float wide_[512];
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     const float *restrict level_row_ = level + (b - begin_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_1_[512];
-                    opwright_from_row_f16(src_row_, wide_1_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict slope_row_ = slope + (b - begin_);

@@ -77,10 +77,8 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -108,10 +106,8 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -139,10 +135,8 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -170,10 +164,8 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -196,16 +188,10 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float wide_[512];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
-                    opwright_fetch(diff_dst_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
-                    opwright_fetch(dst_row_ + n_, n_ * 2);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         made_0_[i_] = wide_1_[i_];
@@ -318,16 +304,10 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_[512];
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                    opwright_fetch(diff_dst_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                    opwright_fetch(dst_row_ + n_, n_ * 2);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         made_0_[i_] = wide_1_[i_];

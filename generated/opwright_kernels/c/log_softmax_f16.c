@@ -69,10 +69,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -89,10 +87,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -109,10 +105,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -129,10 +123,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -151,11 +143,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -202,11 +191,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -254,11 +240,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -305,11 +288,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -350,10 +330,8 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float wide_[512];
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -461,11 +439,8 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, wide_0_);
                     const float same_0_ = peak_of_[t_];
                     float made_0_[512];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -491,10 +466,8 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_[512];
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, wide_0_);
                     const float same_0_ = peak_of_[t_];
                     const float same_1_ = shared_0__of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

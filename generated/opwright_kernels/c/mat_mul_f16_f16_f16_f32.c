@@ -62,14 +62,10 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < K; k += block_) {
                 const int64_t n_ = opwright_min(block_, K - k);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
-                opwright_f16 weights_room_[512];
-                const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+                opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, wide_0_);
                 float wide_1_[512];
-                opwright_from_row_f16(weights_row_, wide_1_, n_);
+                opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, wide_1_);
                 const int64_t whole_ = n_ / 32 * 32;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -145,10 +141,8 @@ static void mat_mul_f16_f16_f16_f32_0_m(void *context_, int64_t part_)
                     float sums_room_[512];
                     float * sums_first_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                     float *restrict sums_row_ = opwright_kept_f32(sums_first_, N, n_, sums_room_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_M, n_, wide_0_);
                     const float same_0_ = opwright_from_f16(weights[weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N]);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         sums_row_[i_] += wide_0_[i_] * same_0_;
@@ -222,10 +216,8 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        opwright_f16 weights_room_[512];
-                        const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(weights_row_, wide_0_, n_);
+                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += same_0_ * wide_0_[i_];
                         }
@@ -254,10 +246,8 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        opwright_f16 weights_room_[512];
-                        const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(weights_row_, wide_0_, n_);
+                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += same_0_ * wide_0_[i_];
                         }
@@ -286,10 +276,8 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        opwright_f16 weights_room_[512];
-                        const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(weights_row_, wide_0_, n_);
+                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += same_0_ * wide_0_[i_];
                         }
@@ -318,10 +306,8 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
                         const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        opwright_f16 weights_room_[512];
-                        const opwright_f16 *restrict weights_row_ = opwright_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(weights_row_, wide_0_, n_);
+                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] += same_0_ * wide_0_[i_];
                         }
@@ -391,10 +377,8 @@ static void mat_mul_f16_f16_f16_f32_1_n_of_sums(const void *context_, int64_t ce
         float * dst_first_ = call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
         float *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
-        opwright_f16 bias_room_[512];
-        const opwright_f16 *restrict bias_row_ = opwright_row_f16(call_->bias + n * bias_N, bias_N, n_, bias_room_);
         float wide_0_[512];
-        opwright_from_row_f16(bias_row_, wide_0_, n_);
+        opwright_from_row_f16(call_->bias + n * bias_N, bias_N, n_, wide_0_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             dst_row_[i_] = sums_row_[i_] + wide_0_[i_];
         }
@@ -443,10 +427,8 @@ static void mat_mul_f16_f16_f16_f32_1_n(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_N, n_ * 4, total_);
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                opwright_f16 bias_room_[512];
-                const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(bias_row_, wide_0_, bias_by_ ? n_ : 32);
+                opwright_from_row_f16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, wide_0_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     float cells_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {

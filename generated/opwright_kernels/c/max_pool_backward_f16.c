@@ -104,10 +104,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
@@ -128,10 +126,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
@@ -152,10 +148,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
@@ -176,10 +170,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
@@ -200,10 +192,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -226,10 +216,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -252,10 +240,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -278,10 +264,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                     const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -302,10 +286,8 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                                     float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * block_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * (I_w_ * block_) + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * (I_h_ * (I_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     const float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                                    opwright_f16 diff_dst_room_[512];
-                                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                                    opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? wide_0_[i_] : 0.0f;
                                     }
@@ -408,10 +390,8 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                 for (int64_t o_w_ = quotient_4_; o_w_ < quotient_5_; o_w_ += block_) {
                                     const int64_t n_ = opwright_min(block_, quotient_5_ - o_w_);
                                     float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         peak_row_[i_] = opwright_max_so_far_f32(peak_row_[i_], wide_0_[i_]);
                                     }
@@ -430,10 +410,8 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                 for (int64_t o_w_ = quotient_6_; o_w_ < quotient_7_; o_w_ += block_) {
                                     const int64_t n_ = opwright_min(block_, quotient_7_ - o_w_);
                                     float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                    opwright_f16 src_room_[512];
-                                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, wide_0_);
                                     const float *restrict peak_row_ = peak + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -455,10 +433,8 @@ static void max_pool_backward_f16_0_o(void *context_, int64_t part_)
                                     float *restrict diff_src_sum__row_ = opwright_kept_f32(diff_src_sum__first_, S_w_, n_, diff_src_sum__room_);
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     const float *restrict first_row_ = first + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                                    opwright_f16 diff_dst_room_[512];
-                                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
                                     float wide_0_[512];
-                                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+                                    opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, wide_0_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? wide_0_[i_] : 0.0f;
                                     }

@@ -90,10 +90,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
@@ -111,10 +109,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
@@ -133,10 +129,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
@@ -154,10 +148,8 @@ static void max_pool_f16_0_c(void *context_, int64_t part_)
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
                             for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                 }
@@ -262,10 +254,8 @@ static void max_pool_f16_0_o(void *context_, int64_t part_)
                             for (int64_t o_w_ = opwright_max(begin_, quotient_0_); o_w_ < opwright_min(end_, quotient_1_ + 1); o_w_ += block_) {
                                 const int64_t n_ = opwright_min(block_, opwright_min(end_, quotient_1_ + 1) - o_w_);
                                 float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
-                                opwright_f16 src_room_[512];
-                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, src_room_);
                                 float wide_0_[512];
-                                opwright_from_row_f16(src_row_, wide_0_, n_);
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_, n_, wide_0_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     dst_sum__row_[i_] = opwright_max_so_far_f32(dst_sum__row_[i_], wide_0_[i_]);
                                 }

@@ -39,14 +39,10 @@ static void minimum_f16_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
-        opwright_f16 src_0_room_[512];
-        const opwright_f16 *restrict src_0_row_ = opwright_row_f16(call_->src_0 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X) + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_0_row_, wide_0_, n_);
-        opwright_f16 src_1_room_[512];
-        const opwright_f16 *restrict src_1_row_ = opwright_row_f16(call_->src_1 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X) + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
+        opwright_from_row_f16(call_->src_0 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X) + x * src_0_X_step_), src_0_X_step_, n_, wide_0_);
         float wide_1_[512];
-        opwright_from_row_f16(src_1_row_, wide_1_, n_);
+        opwright_from_row_f16(call_->src_1 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X) + x * src_1_X_step_), src_1_X_step_, n_, wide_1_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = opwright_minimumf(wide_0_[i_], wide_1_[i_]);
         }

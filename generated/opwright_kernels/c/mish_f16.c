@@ -37,11 +37,8 @@ static void mish_f16_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
-        opwright_f16 src_room_[512];
-        const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
-        opwright_fetch(src_row_ + n_, n_ * 2);
         float wide_0_[512];
-        opwright_from_row_f16(src_row_, wide_0_, n_);
+        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
         float made_0_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = -opwright_abs_f32(wide_0_[i_]);

@@ -39,10 +39,8 @@ static void power_f16_0_x(void *context_, int64_t part_)
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
         const float same_0_ = (float)beta;
-        opwright_f16 src_room_[512];
-        const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_row_, wide_0_, n_);
+        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
         if (same_0_ == 2.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = wide_0_[i_] * wide_0_[i_];

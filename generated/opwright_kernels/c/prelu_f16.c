@@ -74,10 +74,8 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
                 const int64_t i_w_ = at_ * block_;
                 const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, src_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
+                opwright_from_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, wide_0_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -88,7 +86,7 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
                     }
                 }
                 float wide_1_[512];
-                opwright_from_row_f16(slope_room_, wide_1_, n_);
+                opwright_from_row_f16(slope_room_, 1, n_, wide_1_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
                 }
@@ -166,10 +164,8 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);
                 float wide_[512];
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, src_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(src_row_, wide_0_, n_);
+                opwright_from_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, wide_0_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -180,7 +176,7 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
                     }
                 }
                 float wide_1_[512];
-                opwright_from_row_f16(slope_room_, wide_1_, n_);
+                opwright_from_row_f16(slope_room_, 1, n_, wide_1_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
                 }

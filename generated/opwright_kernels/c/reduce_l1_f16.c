@@ -68,10 +68,8 @@ static void reduce_l1_f16_0_r(void *context_, int64_t part_)
                     const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, wide_0_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -129,10 +127,8 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += opwright_abs_f32(wide_0_[i_]);
                     }
@@ -173,10 +169,8 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += opwright_abs_f32(wide_0_[i_]);
                     }
@@ -218,10 +212,8 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += opwright_abs_f32(wide_0_[i_]);
                     }
@@ -262,10 +254,8 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += opwright_abs_f32(wide_0_[i_]);
                     }

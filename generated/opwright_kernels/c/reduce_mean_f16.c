@@ -118,10 +118,8 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -167,10 +165,8 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -217,10 +213,8 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }
@@ -266,10 +260,8 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_];
                     }

@@ -76,10 +76,8 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
                     const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(src_row_, wide_0_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_0_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -104,14 +102,10 @@ static void rms_norm_f16_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float wide_[512];
-                        opwright_f16 gamma_room_[512];
-                        const opwright_f16 *restrict gamma_row_ = opwright_row_f16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         float wide_0_[512];
-                        opwright_from_row_f16(gamma_row_, wide_0_, n_);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        opwright_from_row_f16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, wide_0_);
                         float wide_1_[512];
-                        opwright_from_row_f16(src_row_, wide_1_, n_);
+                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_0_ = shared_0__of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = wide_0_[i_] * wide_1_[i_] * same_0_;
@@ -167,10 +161,8 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
@@ -216,10 +208,8 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
@@ -266,10 +256,8 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
@@ -315,10 +303,8 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_0_[i_];
                     }
@@ -361,10 +347,8 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - b);
                     float wide_[512];
                     const float same_0_ = opwright_from_f16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = same_0_ * wide_0_[i_] * shared_0__row_[i_];

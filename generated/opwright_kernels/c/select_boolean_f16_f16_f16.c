@@ -43,14 +43,10 @@ static void select_boolean_f16_f16_f16_0_x(void *context_, int64_t part_)
         float wide_[512];
         uint8_t cond_room_[512];
         const uint8_t *restrict cond_row_ = opwright_row_boolean(call_->cond + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->cond_X) + x * cond_X_step_), cond_X_step_, n_, cond_room_);
-        opwright_f16 src_0_room_[512];
-        const opwright_f16 *restrict src_0_row_ = opwright_row_f16(call_->src_0 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X) + x * src_0_X_step_), src_0_X_step_, n_, src_0_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_0_row_, wide_0_, n_);
-        opwright_f16 src_1_room_[512];
-        const opwright_f16 *restrict src_1_row_ = opwright_row_f16(call_->src_1 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X) + x * src_1_X_step_), src_1_X_step_, n_, src_1_room_);
+        opwright_from_row_f16(call_->src_0 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X) + x * src_0_X_step_), src_0_X_step_, n_, wide_0_);
         float wide_1_[512];
-        opwright_from_row_f16(src_1_row_, wide_1_, n_);
+        opwright_from_row_f16(call_->src_1 + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X) + x * src_1_X_step_), src_1_X_step_, n_, wide_1_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = (float)(cond_row_[i_] != 0) != 0.0f ? wide_0_[i_] : wide_1_[i_];
         }

@@ -77,14 +77,10 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
@@ -112,14 +108,10 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
@@ -147,14 +139,10 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
@@ -182,14 +170,10 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += wide_0_[i_] * wide_1_[i_];
                     }
@@ -212,14 +196,10 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float wide_[512];
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(dst_row_, wide_0_, n_);
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_1_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = wide_0_[i_] * (wide_1_[i_] - total_row_[i_]);
@@ -320,14 +300,10 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
                     const int64_t whole_ = n_ / 32 * 32;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -344,14 +320,10 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_[512];
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(dst_row_, wide_0_, n_);
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_0_);
                     float wide_1_[512];
-                    opwright_from_row_f16(diff_dst_row_, wide_1_, n_);
+                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_1_);
                     const float same_0_ = total_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = wide_0_[i_] * (wide_1_[i_] - same_0_);

@@ -85,10 +85,8 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -105,10 +103,8 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -125,10 +121,8 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -145,10 +139,8 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = -INFINITY;
                 }
                 for (int64_t c = 0; c < C; ++c) {
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                     }
@@ -182,11 +174,8 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
                     const float *restrict base_row_ = base + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = wide_0_[i_] - base_row_[i_];
@@ -518,11 +507,8 @@ static void soft_max_f16_f32_f32_0_c(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
                     float wide_0_[512];
-                    opwright_from_row_f16(src_row_, wide_0_, n_);
+                    opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, wide_0_);
                     const float same_0_ = base_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = wide_0_[i_] - same_0_;

@@ -50,14 +50,10 @@ static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                 float wide_1_[512];
-                opwright_from_row_f16(src_row_, wide_1_, n_);
+                opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] / (2.0f * wide_1_[i_]);
                 }
@@ -68,14 +64,10 @@ static void sqrt_backward_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
-                opwright_f16 diff_dst_room_[512];
-                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 float wide_0_[512];
-                opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
-                opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                 float wide_1_[512];
-                opwright_from_row_f16(src_row_, wide_1_, n_);
+                opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] / (2.0f * opwright_sqrt_f32(wide_1_[i_]));
                 }

@@ -42,10 +42,8 @@ static void type_cast_backward_f32_f16_f32_0_x(void *context_, int64_t part_)
         float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
         const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 4, total_);
-        opwright_f16 diff_dst_room_[512];
-        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
         float wide_0_[512];
-        opwright_from_row_f16(diff_dst_row_, wide_0_, n_);
+        opwright_from_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {

@@ -41,10 +41,8 @@ static void type_cast_f16_f32_0_x(void *context_, int64_t part_)
         float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
         const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
-        opwright_f16 src_room_[512];
-        const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         float wide_0_[512];
-        opwright_from_row_f16(src_row_, wide_0_, n_);
+        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {

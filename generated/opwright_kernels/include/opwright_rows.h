@@ -3196,16 +3196,18 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
     }
 }
 
-// A row of f16 as f32: the bits of opwright_from_f16, also for NaN.
-static inline void opwright_from_row_f16(const opwright_f16 *from, float *to, int64_t n)
+// Cells of f16 that lie `step` apart as a row of f32: the bits of opwright_from_f16, also for NaN; n is at most 512.
+static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step, int64_t n, float *to)
 {
+    opwright_f16 room[512];
+    const opwright_f16 *const row = opwright_row_f16(from, step, n, room);
     int64_t i = 0;
 #if defined(__AVX512F__) && defined(__GNUC__)
     typedef float opwright_wide __attribute__((vector_size(64)));
     typedef short opwright_halves __attribute__((vector_size(32)));
     for (; i + 16 <= n; i += 16) {
         opwright_halves cells;
-        memcpy(&cells, from + i, sizeof cells);
+        memcpy(&cells, row + i, sizeof cells);
         const opwright_wide made = __builtin_ia32_vcvtph2ps512_mask(cells, (opwright_wide){0}, (short)0xFFFF, 4);
         memcpy(to + i, &made, sizeof made);
     }
@@ -3214,13 +3216,13 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, float *to, in
     typedef short opwright_halves __attribute__((vector_size(16)));
     for (; i + 8 <= n; i += 8) {
         opwright_halves cells;
-        memcpy(&cells, from + i, sizeof cells);
+        memcpy(&cells, row + i, sizeof cells);
         const opwright_wide made = __builtin_ia32_vcvtph2ps256(cells);
         memcpy(to + i, &made, sizeof made);
     }
 #endif
     for (; i < n; ++i) {
-        to[i] = opwright_from_f16(from[i]);
+        to[i] = opwright_from_f16(row[i]);
     }
 }
 

@@ -75,11 +75,19 @@ def symbols(op: Op) -> Iterator[Problem]:
                 message = f"{what} cannot use {node.function}(); only operations of `steps` can"
                 yield Problem(at, "expression-function", message)
             elif isinstance(node, Name) and node.id not in known:
-                yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{suggestion(node.id, known)}")
+                own = _symbol(op, node.id)
+                hint = f"; the symbol of '{node.id}' is {own}" if own else suggestion(node.id, known)
+                yield Problem(at, "unknown-symbol", f"unknown symbol '{node.id}'{hint}")
     for tensor in op.tensors:
         yield from _view(tensor, known)
     yield from _lets(op)
     yield from _dims(op)
+
+
+def _symbol(op: Op, name: str) -> str | None:
+    """The symbol of a size by its role, or of an attribute by its name."""
+    found = {attribute.name: attribute.symbol for attribute in op.attributes}
+    return found.get(name) or next((dim.symbol for role, dim in op.dims.items() if role == name), None)
 
 
 def _view(tensor: Tensor, known: set[str]) -> Iterator[Problem]:

@@ -48,8 +48,8 @@ typedef struct opwright_group_norm_backward_sizes {
     int64_t diff_total_at;
     int64_t diff_gamma_sum__at;
     int64_t diff_beta_sum__at;
-    int64_t diff_beta_absent_;
     int64_t diff_gamma_absent_;
+    int64_t diff_beta_absent_;
     int64_t task_bytes_;
     int64_t lanes_[3];
 } opwright_group_norm_backward_sizes;

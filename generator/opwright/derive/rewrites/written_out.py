@@ -112,7 +112,7 @@ def _split(found: Program) -> Program:
         numbers = [index for index in read.indices if isinstance(index, Number)]
         if found.arrays[read.tensor].role != "between" or not numbers:
             continue
-        name = "_".join([read.tensor, *(str(int(number.value)) for number in numbers), ""])
+        name = "_".join([read.tensor, *(f"no{int(number.value)}" for number in numbers), ""])
         kept = [at for at, index in enumerate(read.indices) if not isinstance(index, Number)]
         axes = tuple(found.arrays[read.tensor].axes[at] for at in kept)
         arrays.pop(read.tensor, None)

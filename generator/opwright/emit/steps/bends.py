@@ -1,4 +1,4 @@
-"""A row of cells at an index that bends, as pieces with one stride each.
+"""A row of cells at an index that bends or goes around its axis, as pieces with one stride each.
 
 In: a cell whose index on one axis has min or max of linear functions of the lane, such as a border that repeats or
 mirrors cells. Out: the statements that copy its row to room. The lanes at which two of these functions cross end
@@ -8,12 +8,14 @@ cells one at a time (AMD Zen 4, gcc 12.2).
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
 from ...derive.algebra import slopes
 from ...derive.program import Axis, Part
 from ...language import expr
+from ...language.dtypes import DTYPES
 from ...language.expr import Binary, Call, Expr, Read, Unary
 from .. import nodes
 from ..nodes import ZERO, Assign, Declare, Do, For, Name, Scope, Stmt
@@ -33,6 +35,28 @@ def moved(elements: Elements, part: Part, value: Expr) -> nodes.Expr | None:
     back = any(growth is not None and slopes.sign(growth, elements.minimum) < 0 for growth in growths)
     bent = any(growth is None for growth in growths)
     return ends(elements, value) if alike and lane in expr.names(value) and (back or bent) else None
+
+
+def wrapped(elements: Elements, read: Read, room: str) -> nodes.Expr | None:
+    """A row that goes around an axis, as pieces with one stride; None if it does not."""
+    assert elements.lanes is not None
+    lane = elements.lanes.name
+    array, moving = elements.program.arrays[read.tensor], [lane in expr.names(index) for index in read.indices]
+    axis, index = array.axes[moving.index(True)], read.indices[moving.index(True)]
+    last, back = slopes.minus(axis.extent, expr.Number(1)), False
+    if isinstance(index, Binary) and index.op == "-" and index.left == last:
+        index, back = index.right, True
+    if array.role == "between" or moving.count(True) > 1 or axis.kind != "one" or not isinstance(index, Binary):
+        return None
+    if index.op != "%" or index.right != axis.extent or slopes.slope(index.left, lane) != expr.Number(1):
+        return None
+    begin = last if back else expr.Number(0)
+    first = tuple(begin if moves else at for at, moves in zip(read.indices, moving, strict=True))
+    step: nodes.Expr = elements.member(f"{array.name}_{axis.name}")
+    step = nodes.Unary("-", step) if back else step
+    place, size = elements.integer(index.left, None), nodes.integer(DTYPES[elements.dtype(read.tensor)].size)
+    start = elements.address(dataclasses.replace(read, indices=first))
+    return nodes.Call("opwright_wrapped", (start, place, elements.extent(axis, 0), step, N, Name(room), size))
 
 
 def ends(elements: Elements, read: Read) -> nodes.Expr | None:

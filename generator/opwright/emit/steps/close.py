@@ -106,8 +106,8 @@ def _loop(tasks: Tasks, known: Mapping[str, Expr]) -> list[Stmt]:
             body.append(Declare(names[target.tensor], made, tasks.c_type(target.tensor), source=part.source))
         else:
             body.append(Assign(cell, made, source=part.source))
-    arrays = {name for name in tasks.used if name not in names}
-    alone = {name: f"{name}_alone_" for name in sorted(arrays) if not tasks.is_number(name)}
+    arrays = [name for name in tasks.program.arrays if name in tasks.used and name not in names]
+    alone = {name: f"{name}_alone_" for name in arrays if not tasks.is_number(name)}
 
     def inner(code: Any) -> Any:
         if isinstance(code, Index) and isinstance(code.array, Name):

@@ -126,8 +126,8 @@ def zero_points(op: Op, writer: StepWriter) -> dict[int, tuple[str, ...]]:
 def kept_for(phase: Phase) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The letters of the tasks that what a phase keeps serves, and those that it has besides the tasks'."""
     steps = kept(phase.parts, phase.own)
-    letters = {letter for part in steps for letter in part.letters}
-    return tuple(x for x in phase.own if steps and x not in letters), tuple(sorted(letters - {*phase.own}))
+    letters = dict.fromkeys(letter for part in steps for letter in part.letters)
+    return tuple(x for x in phase.own if steps and x not in letters), tuple(x for x in letters if x not in phase.own)
 
 
 def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:

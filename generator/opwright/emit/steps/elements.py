@@ -269,6 +269,11 @@ class Elements:
         parts = [product(term.index, term.stride) for term in self.terms(read)]
         return nodes.chain("+", [part for part in parts if part != ZERO], ZERO)
 
+    def address(self, read: Read) -> Expr:
+        """A pointer to a cell."""
+        place, begin = self.place(read), self.pointer(read.tensor)
+        return begin if place == ZERO else Binary("+", begin, place)
+
     def step(self, read: Read) -> Expr | None:
         """The stride between cells of neighbouring lanes; None if it varies."""
         total: list[Expr] = []

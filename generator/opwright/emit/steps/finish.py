@@ -11,12 +11,14 @@ import dataclasses
 from collections.abc import Iterator
 
 from ...derive.phases import Phase, Staged
-from ...derive.program import Array
+from ...derive.program import Array, Axis
+from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Expr, For, If, Name, Scope, Stmt
 from .elements import BEGIN, END, Term
+from .loops import Loop
 from .lowering import Lowering
 
 AT, CELLS, CELL = Name("at_"), Name("cells_"), Name("cell_")
@@ -63,6 +65,65 @@ class Finish(Lowering):
     def order(self) -> list[str]:
         """The letters of the cells, all axes of that of the lanes last: the sums lie in this order."""
         return sorted(self.phase.own, key=lambda name: self.lanes is not None and name == self.lanes.name)
+
+    def own_loops(self, letter: str) -> list[Loop]:
+        """The loops of a letter: one over all its cells, and the others with one round, where its axes are one run."""
+        axis, loops = self.program.letters[letter], super().own_loops(letter)
+        if axis.kind != "spatial" or not self.plain(letter):
+            return loops
+        last = self.copies(axis)[-1][0]
+        return [
+            dataclasses.replace(loop, extent=self.merged(axis, self.cells(axis) if loop.name == last else ONE, loop))
+            for loop in loops
+        ]
+
+    def along(self) -> Expr:
+        """The cells of a row: of all axes of the letter of the lanes where they are one run, else of the last."""
+        assert self.lanes is not None
+        if self.lanes.kind != "spatial" or not self.plain(self.lanes.name):
+            return super().along()
+        last = Loop(self.lanes.name, self.lane_name(), super().along())
+        return self.merged(self.lanes, self.cells(self.lanes), last)
+
+    def plain(self, letter: str) -> bool:
+        """Whether a letter of spatial axes stands in indices only, alone on its axis."""
+        for part in self.phase.parts:
+            for read in (part.target, *part.reads):
+                axes = self.program.arrays[read.tensor].axes
+                for axis, index in zip(axes, read.indices, strict=True):
+                    if letter in expr.names(index) and (axis.kind != "spatial" or index != expr.Name(letter)):
+                        return False
+            outside = [formula.value for formula in part.formulas]
+            for read in part.reads:
+                outside = [expr.replaced(value, read, expr.Number(0)) for value in outside]
+            if any(letter in expr.names(tree) for tree in (*outside, *(guard.tree for guard in part.where))):
+                return False
+        return True
+
+    def cells(self, letter: Axis) -> Expr:
+        return nodes.chain("*", [self.extent(letter, number) for _, number in self.copies(letter)], ONE)
+
+    def merged(self, letter: Axis, cells: Expr, loop: Loop) -> Expr:
+        """The extent of a loop if the axes of its letter lie in every array as one run, and if not."""
+        run = self.constant(f"{letter.name}_run_", nodes.both(self.run_tests(letter)), "int")
+        return self.constant(f"{loop.name}whole_", Conditional(run, cells, loop.extent))
+
+    def run_tests(self, letter: Axis) -> list[Expr]:
+        """That cells along each axis but the last follow those of the next ones, in all arrays of the call."""
+        tests: list[Expr] = []
+        *outer, (_, last) = self.copies(letter)
+        for read in dict.fromkeys(read for part in self.phase.parts for read in (part.target, *part.reads)):
+            array = self.program.arrays[read.tensor]
+            for number, index in enumerate(read.indices):
+                if index != expr.Name(letter.name) or array.role == "between":
+                    continue
+                size = self.extent(letter, last)
+                for _, copy in reversed(outer):
+                    here, step = self.stride(array.name, number, copy), self.stride(array.name, number, last)
+                    follows = Binary("==", here, Binary("*", size, step))
+                    tests.append(Binary("||", Binary("==", self.extent(letter, copy), ONE), follows))
+                    size = Binary("*", self.extent(letter, copy), size)
+        return list(dict.fromkeys(tests))
 
     def whole_block(self) -> list[Stmt]:
         return [Declare(self.lane_name(), BEGIN), Declare("n_", Binary("-", END, BEGIN))]

@@ -23,7 +23,7 @@ from ..nodes import Declare, Member, Name, Stmt
 from . import wholes
 from .blocks import Blocks, blocks
 from .finish import Finish
-from .lowering import Lowering, absence, optional_outputs
+from .lowering import Lowering, absence
 
 MAX_AXES = 64
 
@@ -247,7 +247,7 @@ def members(op: Op) -> tuple[Member_, ...]:
                 result.append(Member_(f"{array.name}_{axis.name}", "stride", array.name, axis.name, length))
     words = dict.fromkeys(part.by for part in found.program.parts if part.by)
     result += [Member_(f"word_{name}", "word", name) for name in words]
-    result += [Member_(absence(name), "absent", name) for name in sorted(optional_outputs(op))]
+    result += [Member_(absence(tensor.name), "absent", tensor.name) for tensor in op.outputs if tensor.when is not None]
     result += [Member_("task_bytes_", "bytes", "")] if found.owned() else []
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)

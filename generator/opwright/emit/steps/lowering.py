@@ -199,7 +199,7 @@ class Lowering(Tasks):
         # The program of merged letters lacks the steps of other phases, which may read the array, too.
         found = whole if array in whole.arrays else self.program
         outputs = only_for(found, optional_outputs(self.op)).get(array, frozenset())
-        lacked = [self.member(absence(name)) for name in sorted(outputs)]
+        lacked = [self.member(absence(tensor.name)) for tensor in self.op.outputs if tensor.name in outputs]
         attribute, words = chosen_by(whole).get(array, ("", frozenset[str]()))
         some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
         chosen = [self.is_word(attribute, sorted(words))] if some else []

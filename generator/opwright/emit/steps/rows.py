@@ -6,13 +6,10 @@ on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compi
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
-from ...derive.picking import gathers
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -37,43 +34,14 @@ from ..nodes import (
 )
 from . import across, bends, cache_lines
 from .elements import ROOM, Elements, product
-from .values import Values, updated
+from .values import LaneValues, Values, updated
 
 SUMS = 32  # accumulators of a reduction along a row
 FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
-OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h for rows of f32
 # Cells of a row that are gathered at once: of 112 lanes by a table 0.7 of the time of one at a time (Zen 5, gcc 12).
 GATHERED = 4
 N = Name("n_")
 WIDE = Name("wide_")  # values of a row before they are narrowed
-
-
-@dataclass(frozen=True)
-class LaneValues(Values):
-    """Values in a loop over lanes; loop invariants are computed before it."""
-
-    lane: str = ""
-    hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
-    row: Callable[[expr.Call], Expr] = field(kw_only=True)
-    wide: Callable[[Read], Expr] = field(kw_only=True)
-
-    def value(self, tree: expr.Expr) -> Expr:
-        if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
-            return self.wide(tree)
-        if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
-            return super().value(tree)
-        return self.hoist(tree)
-
-    def function(self, tree: expr.Call) -> Expr:
-        return self.row(tree) if self.of_rows(tree) else super().function(tree)
-
-    def by_rows(self, read: Read) -> bool:
-        """Whether cells are widened a row at a time: compilers do not make vectors of the instruction for f16."""
-        return self.dtype(read.tensor) == "f16" and self.accumulate == "f32"
-
-    def of_rows(self, tree: expr.Expr) -> bool:
-        """Whether a value is computed a row at a time."""
-        return isinstance(tree, expr.Call) and tree.function in OF_ROWS and self.accumulate == "f32"
 
 
 class Row:
@@ -113,7 +81,7 @@ class Row:
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         updates = operator != "set" or target in self.formula.reads
-        wide = not updates and self.narrowed(dtype)
+        wide = not updates and self.narrowed()
         value, source = self.formula.value, self.part.source
         function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
         moved = bends.moved(self.elements, self.part, value)
@@ -149,19 +117,20 @@ class Row:
         rows = [self.part.target, *(read for read in self.formula.reads if self.lane in expr.names(read))]
         return min(DTYPES[self.elements.dtype(row.tensor)].size for row in rows)
 
-    def narrowed(self, dtype: str) -> bool:
+    def narrowed(self) -> bool:
         """Whether values are buffered first, because an instruction converts them to a type that C lacks."""
-        value = self.formula.value
-        alike = isinstance(value, Read) and self.elements.dtype(value.tensor) == dtype
-        step = self.elements.step(self.part.target)
+        elements, target, value = self.elements, self.part.target, self.formula.value
+        dtype = elements.dtype(target.tensor)
+        alike = isinstance(value, Read) and elements.dtype(value.tensor) == dtype
+        step = elements.step(target)
         if dtype != "f16" or self.values.accumulate != "f32" or alike or step is None:
             return False
-        self.elements.used.add(self.part.target.tensor)
-        self.elements.buffered(ZERO)  # rows of no more than the room has
-        values = Name(self.rows.get(value) or self._row(value)) if self.converted(value) else WIDE
+        elements.used.add(target.tensor)
+        elements.buffered(ZERO)  # rows of no more than the room has
+        values = Name(self.row_of(value)) if self.converted(value) else WIDE
         self.before += [DeclareArray(WIDE.name, "float", ROOM)] if values is WIDE else []
-        rows = Name("total_") if self.elements.streams(self.part.target) else ONE
-        self.after.append(Do(Call(f"opwright_put_wide_{dtype}", (values, self._at(self.part.target), step, N, rows))))
+        rows = Name("total_") if elements.streams(target) else ONE
+        self.after.append(Do(Call("opwright_put_wide_f16", (values, elements.address(target), step, N, rows))))
         return True
 
     def converted(self, value: expr.Expr) -> TypeGuard[Read]:
@@ -261,48 +230,65 @@ class Row:
         assert position is not None
         if self.lane not in expr.names(read):
             return self.elements.element(read)
-        if any(self.lane in expr.names(inner) for inner in gathers(read)):  # cells lie anywhere
+        if self.inside.anywhere(read):
             self.elements.placed.clear()
             return self.elements.element(read)
+        self.elements.position = None
+        row = self.row_of(read)
+        self.elements.position = position
+        return Index(Name(row), cache_lines.place(position, self.by.get(read)))
+
+    def row_of(self, read: Read) -> str:
+        """The name of a row, which is declared before the loop."""
         if read not in self.rows:
-            self.elements.position = None
             self.rows[read] = self._row(read)
-            self.elements.position = position
-        return Index(Name(self.rows[read]), cache_lines.place(position, self.by.get(read)))
+        return self.rows[read]
 
     def widened(self, read: Read) -> Expr:
         """A number of f16 in the loop over lanes, whose row is converted before the loop."""
-        cell, by = self.read(read), self.by.get(read)
-        assert isinstance(cell, Index)
+        position = self.elements.position
+        assert position is not None
         if read not in self.wide:
-            self.wide[read] = name = f"wide_{len(self.wide)}_"
-            cells = N if by is None else Conditional(by, N, cache_lines.cells_of(self.narrowest()))
-            self.before.append(DeclareArray(name, "float", ROOM))
-            self.before.append(Do(Call("opwright_from_row_f16", (cell.array, Name(name), cells))))
-            self.elements.buffered(ZERO)
-        return Index(Name(self.wide[read]), cell.at)
+            self.elements.position = None
+            self.wide[read] = self._wide(read)
+            self.elements.position = position
+        return Index(Name(self.wide[read]), cache_lines.place(position, self.by.get(read)))
 
-    def _named(self, read: Read) -> tuple[str, str, str]:
+    def _wide(self, read: Read) -> str:
+        """The name of a row as f32; cells with a stride are taken from where they are."""
+        elements, name = self.elements, f"wide_{len(self.wide)}_"
+        step = elements.step(read)
+        if step is None or elements.crossing:
+            first: Expr = Name(self.row_of(read))
+            step, by = ONE, self.by.get(read)
+        else:
+            first, by = elements.address(read), self.spread(read, self.named(read)[0], step)
+        self.before.append(DeclareArray(name, "float", ROOM))
+        self.before.append(Do(Call("opwright_from_row_f16", (first, step, self.cells(by), Name(name)))))
+        elements.buffered(ZERO)
+        return name
+
+    def named(self, read: Read) -> tuple[str, str, str]:
         """Names for a row, its buffer, and its first cell."""
-        number = sum(other.tensor == read.tensor for other in self.rows)
+        number = sum(other.tensor == read.tensor for other in {**self.rows, **self.wide})
         end = f"{number}_" if number else ""
         self.elements.used.add(read.tensor)
         return f"{read.tensor}_row_{end}", f"{read.tensor}_room_{end}", f"{read.tensor}_first_{end}"
 
     def _row(self, read: Read) -> str:
         elements = self.elements
-        name, room, _ = self._named(read)
+        name, room, _ = self.named(read)
         c_type, dtype = elements.c_type(read.tensor), elements.dtype(read.tensor)
         step = elements.step(read)
         pointer = f"const {c_type} *restrict"
         if step == ONE:
-            self.before.append(Declare(name, self._at(read), pointer, changes=True))
+            self.before.append(Declare(name, elements.address(read), pointer, changes=True))
             return name
-        if step is not None and (kept := across.row(elements, read, step, self._at(read))) is not None:
+        if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
             self.before.append(Declare(name, kept, pointer, changes=True))
             return name
         self.before.append(DeclareArray(room, c_type, ROOM))
-        wrapped = self._wrapped(read, room) if step is None else None
+        wrapped = bends.wrapped(elements, read, room) if step is None else None
         if wrapped is not None:
             elements.buffered(ZERO)
             self.before.append(Declare(name, wrapped, pointer, changes=True))
@@ -324,18 +310,23 @@ class Row:
             self.before.append(
                 For("i_", ZERO, Name(f"{name}gaps_"), (gathered,), source=self.part.source, unroll=GATHERED)
             )
-            here = Conditional(flat, Call(f"opwright_row_{dtype}", (self._at(read), stride, N, Name(room))), Name(room))
+            here = Conditional(
+                flat, Call(f"opwright_row_{dtype}", (elements.address(read), stride, N, Name(room))), Name(room)
+            )
             self.before.append(Declare(name, here, pointer, changes=True))
             return name
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
-        cells = N if by is None else Conditional(by, N, cache_lines.cells_of(self.narrowest()))
-        row = Call(f"opwright_row_{dtype}", (self._at(read), step, cells, Name(room)))
+        row = Call(f"opwright_row_{dtype}", (elements.address(read), step, self.cells(by), Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
             bytes_ = product(N, nodes.integer(DTYPES[dtype].size))
             self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(name), N), bytes_))))
         return name
+
+    def cells(self, by: Expr | None) -> Expr:
+        """How many cells a row has in memory."""
+        return N if by is None else Conditional(by, N, cache_lines.cells_of(self.narrowest()))
 
     def spread(self, read: Read, row: str, step: Expr) -> Expr | None:
         """1, or 0 if one cell makes a row that is stored a line at a time; None of rows that have all their cells."""
@@ -348,50 +339,23 @@ class Row:
         self.by[read] = elements.constant(f"{row.replace('_row_', '_by_')}", Binary("!=", step, ZERO))
         return self.by[read]
 
-    def _wrapped(self, read: Read, room: str) -> Expr | None:
-        """A row that goes around an axis, as pieces with one stride; None if it does not."""
-        elements, lane = self.elements, self.lane
-        array, moving = elements.program.arrays[read.tensor], [lane in expr.names(index) for index in read.indices]
-        axis, index = array.axes[moving.index(True)], read.indices[moving.index(True)]
-        last, back = slopes.minus(axis.extent, expr.Number(1)), False
-        if isinstance(index, expr.Binary) and index.op == "-" and index.left == last:
-            index, back = index.right, True
-        if (
-            array.role == "between"
-            or moving.count(True) > 1
-            or axis.kind != "one"
-            or not isinstance(index, expr.Binary)
-        ):
-            return None
-        if index.op != "%" or index.right != axis.extent or slopes.slope(index.left, lane) != expr.Number(1):
-            return None
-        begin = last if back else expr.Number(0)
-        first = tuple(begin if moves else at for at, moves in zip(read.indices, moving, strict=True))
-        step: Expr = elements.member(f"{array.name}_{axis.name}")
-        step = nodes.Unary("-", step) if back else step
-        place, size = elements.integer(index.left, None), nodes.integer(DTYPES[elements.dtype(read.tensor)].size)
-        start = self._at(dataclasses.replace(read, indices=first))
-        return Call("opwright_wrapped", (start, place, elements.extent(axis, 0), step, N, Name(room), size))
-
-    def _at(self, read: Read) -> Expr:
-        place = self.elements.place(read)
-        begin = self.elements.pointer(read.tensor)
-        return begin if place == ZERO else Binary("+", begin, place)
-
     def target_row(self, updates: bool) -> str:
         """The written row, with its current content if `updates`."""
         elements, target = self.elements, self.part.target
-        name, room, first = self._named(target)
+        name, room, first = self.named(target)
         c_type, dtype = elements.c_type(target.tensor), elements.dtype(target.tensor)
         step = elements.step(target)
         assert step is not None
         self.rows[target] = name
         lines = cache_lines.declared(name, step, DTYPES[dtype].size, self.narrowest()) if self.lined else []
         if step == ONE:
-            self.before += [Declare(name, self._at(target), f"{c_type} *restrict", changes=True), *lines]
+            self.before += [Declare(name, elements.address(target), f"{c_type} *restrict", changes=True), *lines]
             return name
         elements.buffered(step)
-        self.before += [DeclareArray(room, c_type, ROOM), Declare(first, self._at(target), f"{c_type} *", changes=True)]
+        self.before += [
+            DeclareArray(room, c_type, ROOM),
+            Declare(first, elements.address(target), f"{c_type} *", changes=True),
+        ]
         place: Expr = Conditional(Binary("==", step, ONE), Name(first), Name(room))
         if updates:
             place = Call(f"opwright_kept_{dtype}", (Name(first), step, N, Name(room)))

@@ -69,7 +69,7 @@ class Tasks(Loops):
         """The loops that fill the tables of the lanes between `begin_` and `end_`."""
         taps, fill = self.taps(), dict[tuple[str, ...], list[Stmt]]()
         for value, name in self.tables.items():
-            rows = tuple(sorted(taps.keys() & nodes.names(value)))
+            rows = tuple(row for row in taps if row in nodes.names(value))
             at = Binary("-", Name(self.lane_name()), BEGIN)
             place = nodes.chain("+", [*map(row_of_table, rows), at], ZERO)
             fill.setdefault(rows, []).append(Assign(Index(Name(name), place), value))
@@ -249,13 +249,14 @@ class Tasks(Loops):
         """The steps whose results are kept from one task to the next."""
         return kept(self.phase.parts, self.phase.own)
 
-    def serving(self) -> set[str]:
+    def serving(self) -> list[str]:
         """The letters of tasks that what is kept serves, which are the fastest."""
-        return {*self.phase.own}.difference(*(part.letters for part in self.kept)) if self.kept else set()
+        walked = {letter for part in self.kept for letter in part.letters}
+        return [letter for letter in self.phase.own if letter not in walked] if self.kept else []
 
     def begins_anew(self) -> Expr:
         """Whether a task is the first that what is kept serves."""
-        names = [loop.name for letter in sorted(self.serving()) for loop in self.own_loops(letter)]
+        names = [loop.name for letter in self.serving() for loop in self.own_loops(letter)]
         first = Binary("==", Name("task_"), Name("first_task_"))
         return Binary("||", first, nodes.both([Binary("==", Name(name), ZERO) for name in names]))
 

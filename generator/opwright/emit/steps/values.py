@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...derive.picking import gathers
 from ...derive.rewrites.sharing import COSTLY
 from ...derive.whole import is_whole
 from ...language import expr
@@ -23,6 +24,7 @@ from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
 # Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
+OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h for rows of f32
 _UNSIGNED = {"+", "-", "*"}
 OF_INTEGERS = ("prod", "number", "named", "cell")  # functions whose results are integers
 
@@ -238,6 +240,38 @@ def _costly(tree: expr.Expr) -> list[expr.Call]:
         for node in expr.walk(tree)
         if isinstance(node, expr.Call) and node.function in COSTLY and len(node.arguments) == 1
     ]
+
+
+@dataclass(frozen=True)
+class LaneValues(Values):
+    """Values in a loop over lanes; loop invariants are computed before it."""
+
+    lane: str = ""
+    hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
+    row: Callable[[expr.Call], Expr] = field(kw_only=True)
+    wide: Callable[[Read], Expr] = field(kw_only=True)
+
+    def value(self, tree: expr.Expr) -> Expr:
+        if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
+            return self.wide(tree)
+        if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
+            return super().value(tree)
+        return self.hoist(tree)
+
+    def function(self, tree: expr.Call) -> Expr:
+        return self.row(tree) if self.of_rows(tree) else super().function(tree)
+
+    def by_rows(self, read: Read) -> bool:
+        """Whether cells are widened a row at a time: compilers do not make vectors of the instruction for f16."""
+        return self.dtype(read.tensor) == "f16" and self.accumulate == "f32" and not self.anywhere(read)
+
+    def anywhere(self, read: Read) -> bool:
+        """Whether the cells of lanes lie where an index says, so that they make no row."""
+        return any(self.lane in expr.names(inner) for inner in gathers(read))
+
+    def of_rows(self, tree: expr.Expr) -> bool:
+        """Whether a value is computed a row at a time."""
+        return isinstance(tree, expr.Call) and tree.function in OF_ROWS and self.accumulate == "f32"
 
 
 def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
