@@ -17,6 +17,7 @@ from typing import Any
 MAX_BATCHES = 8  # axes of batches that the engine walks
 MAX_COPIED = 16  # axes of an operand that it copies
 ENOUGH = 16  # cells that fill vectors
+TOGETHER = 256  # columns of rows that are finished together, as in c/engine/contraction.c
 LANED_LEAST = 4  # rows and columns, as in c/engine/contraction_lanes.h
 CACHED = 2**19  # cells whose copies leave a cache of 1 MB
 OFTEN = 4  # products that read the same rows, whose terms lie apart: all turn them otherwise
@@ -82,8 +83,10 @@ def shaped(
             copied[name] = tuple(order)
             steps = dict(zip(map(id, order), _dense(order), strict=True))
             batches, rows, columns, terms = (_moved(some, name, steps) for some in (batches, rows, columns, terms))
-    row, *more_rows = sorted(merged(rows), key=_inside, reverse=True) or [Walk(1, 0, 0, 0)]
     column, *more_columns = sorted(merged(columns), key=_inside, reverse=True) or [Walk(1, 0, 0, 0)]
+    row, *more_rows = sorted(merged(rows), key=_inside, reverse=True) or [Walk(1, 0, 0, 0)]
+    row, *more_rows = sorted([row, *more_rows], key=partial(_beside, other=column), reverse=True)
+    column, *more_columns = sorted([column, *more_columns], key=partial(_beside, other=row), reverse=True)
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
     outer = (*merged(batches), *more_rows, *more_columns)
     again = math.prod(walk.extent for walk in outer if not walk.left)
@@ -112,6 +115,15 @@ def _far(walk: Walk, name: str) -> tuple[bool, int]:
 def _inside(walk: Walk) -> tuple[bool, int]:
     """How axes rank to be that of each product: one whose cells fill vectors of what is written, then the longest."""
     return abs(walk.out) == 1 and walk.extent >= ENOUGH, walk.extent
+
+
+def _beside(walk: Walk, other: Walk) -> bool:
+    """Whether an axis makes one block of what is written with the other: its sums are then finished together.
+
+    48 x 48 products of 32 x 32 by 64 terms, divided by a number, take 0.8 of the time, bf16 0.74 (AMD Zen 5, gcc 12.2).
+    """
+    near = abs(other.out) == 1 and walk.out == other.extent * other.out
+    return near and walk.extent >= ENOUGH and other.extent <= TOGETHER
 
 
 def beside(shape: Shape) -> bool:

@@ -33,15 +33,30 @@ semantics:
     - byte[m, h] = to_s8(half[m, h] / 4)
     - z[m, n] += byte[m, h] * b[h, n]
 """
+MASKED = """op: Masked
+revision: 1
+summary: A product by the lower triangle of a matrix.
+dims: {rows: {symbol: M}, terms: {symbol: K}, columns: {symbol: N}}
+inputs: [{name: a, dims: {M: M, K: K}}, {name: b, dims: {K: K, N: N}}]
+outputs: [{name: y, dims: {M: M, N: N}}]
+dtypes:
+  - {a: bf16, b: bf16, y: f32, accumulate: f32}
+  - {a: f32, b: bf16, y: f32, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  steps:
+    - y[m, n] += select(k <= m, max(a[m, k], 0), 0) * b[k, n]
+"""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
     texts = {"blocked.yaml": (SPECS / "blocked.yaml").read_text(encoding="utf-8"), "rounded.yaml": ROUNDED}
+    texts["masked.yaml"] = MASKED
     return package(texts, tmp_path_factory.mktemp("narrow"), "narrow_package")
 
 
-@pytest.mark.parametrize("name", ["Blocked", "Rounded"])
+@pytest.mark.parametrize("name", ["Blocked", "Rounded", "Masked"])
 def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
     made: tuple[Library, ModuleType], name: str
 ) -> None:
@@ -50,7 +65,9 @@ def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
     for row in op.dtypes:
         for sizes in ((5, 3, 17, 33), (64, 16, 40, 20), (1, 1, 1, 1), (3, 0, 4, 2), (2, 5, 0, 3)):
             m, q, n, h = sizes
-            shapes = ((m, q * 8), (q, n, 8)) if name == "Blocked" else ((m, q), (q, h), (h, n), (h, n))
+            shapes = (
+                ((m, q * 8), (q, n, 8)) if name == "Blocked" else ((m, q), (q, h), (h, n), (h, n))[: len(op.inputs)]
+            )
             inputs = [
                 rng.integers(0 if row[t.name] == "u8" else -3, 4, shape).astype(DTYPES[row[t.name]])
                 for t, shape in zip(op.inputs, shapes, strict=True)

@@ -19,6 +19,8 @@ PRODUCTS = {  # by einsum's notation, whether something follows the sums
     "of_each_channel": ("bkc,kc->bc", False),
     "outer_product_mean": ("sia,sjb->ijab", True),
     "split_heads": ("bsf,fhd->bhsd", False),
+    "many_matrices": ("bik,bkj->bij", False),
+    "scaled_matrices": ("bkj,bik->bij", True),
 }
 EXTENTS = (1, 2, 3, 5, 17, 20, 33, 70)
 

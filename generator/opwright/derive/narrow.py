@@ -15,6 +15,7 @@ from ..language.model import Op
 from .contraction import Contraction
 from .program import Array, Program, list_dtype
 
+CHOOSE = ("select", "max", "min")  # whose value is one of their arguments
 NARROW = ("bf16", "f16", "s8", "u8")  # of which engines have operands
 
 
@@ -38,6 +39,9 @@ def _kind(found: Program, value: Expr) -> str | None:
         return value.tensor
     if isinstance(value, Call) and expr.CONVERSIONS.get(value.function) in NARROW:
         return expr.CONVERSIONS[value.function]
+    if isinstance(value, Call) and value.function in CHOOSE:
+        kinds = {_kind(found, one) for one in value.arguments[value.function == "select" :]} - {""}
+        return next(iter(kinds), "") if len(kinds) < 2 else None
     return "" if value == Number(0) else None
 
 

@@ -10,6 +10,7 @@
 #include "contraction_copy.h"
 #include "contraction_few.h"
 #include "contraction_lanes.h"
+#include "contraction_tiny.h"
 
 enum {
     CHUNK_UNITS = 512,         // of terms
@@ -84,6 +85,8 @@ static bool is_few(const opwright_contraction *q) { return !in_registers(q) && f
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
     exchange(&other);
+    if (tiny_fits(q) || tiny_fits(&other))
+        return !tiny_fits(q);
     if (in_registers(q) || in_registers(&other))
         return in_registers(&other);
     if (is_narrow(q) || is_narrow(&other))
@@ -375,7 +378,7 @@ static void put_rest(const plan *p, const call *c, float *sums, sink put, int64_
 }
 
 static int64_t worker_bytes(const plan *p) {
-    return p->left_bytes + p->sums_bytes + p->kept_bytes + (p->alone || p->own ? p->right_bytes : 0);
+    return p->left_bytes + p->sums_bytes + p->kept_bytes + (p->alone || p->own ? p->right_bytes : 0) + (p->alone ? 64 : 0);
 }
 
 static void pack_task(const void *context, int64_t task, int64_t worker) {
@@ -431,7 +434,10 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
     product_at(&p->q, task, &left, &right, &out);
     char *own = c->workers + worker * worker_bytes(p);
     unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes + p->kept_bytes);
-    for (int64_t chunk = 0; chunk < p->chunks && !p->right_in_place; chunk++)
+    int64_t *const at = (int64_t *)(void *)(own + worker_bytes(p) - 64); // of right, as it is packed
+    const bool again = *at == right;
+    *at = right;
+    for (int64_t chunk = 0; chunk < p->chunks && !p->right_in_place && !again; chunk++)
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
     const unit *panels = p->right_in_place ? (const unit *)(const void *)(c->right + right) : packed;
     const sink put = sink_at(&p->q, c->out, out);
@@ -441,6 +447,18 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
         multiply(p, c, panels, (unit *)(void *)own, sums, c->left + left, put, tile, last, 0, p->vectors);
         put_rest(p, c, sums, put, tile, last, 0, p->vectors, worker);
     }
+}
+
+// Products that share right follow one another, so that a worker packs it once for several.
+static void sharing_last(opwright_contraction *q) {
+    const opwright_contraction old = *q;
+    int64_t to = 0;
+    for (int64_t shared = 0; shared < 2; shared++)
+        for (int64_t b = 0; b < q->batches; b++)
+            if ((old.right_batch[b] == 0) == (shared == 1)) {
+                q->batch[to] = old.batch[b], q->out_batch[to] = old.out_batch[b];
+                q->left_batch[to] = old.left_batch[b], q->right_batch[to++] = old.right_batch[b];
+            }
 }
 
 // All cells of out are 0.
@@ -462,6 +480,8 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);
     if (laned_axis(contraction) >= 0)
         return operands + max(1, workers) * laned_worker_bytes();
+    if (tiny_fits(&p.q))
+        return operands + max(1, workers) * tiny_worker_bytes(&p.q);
     if (is_few(&p.q))
         return operands + max(1, workers) * few_worker_bytes(&p.q);
     return operands + p.copied_bytes + (p.alone || p.own ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
@@ -485,6 +505,10 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
         laned_products(contraction, axis, o.left, o.right, whole, team, scratch);
         return;
     }
+    if (tiny_fits(&p.q)) {
+        tiny_products(&p.q, p.products, left, right, whole, team, scratch);
+        return;
+    }
     if (is_few(&p.q)) {
         few_rows(&p.q, p.products, left, right, whole, team, scratch);
         return;
@@ -497,6 +521,9 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     c.workers = (char *)c.packed + (p.alone || p.own ? 0 : p.right_bytes);
     c.chunks = p.chunks, c.vectors = p.vectors;
     if (p.alone) {
+        sharing_last(&p.q);
+        for (int64_t w = 0; w < max(1, team ? team->workers : 1); w++) // nothing is packed yet
+            *(int64_t *)(void *)(c.workers + (w + 1) * worker_bytes(&p) - 64) = INT64_MIN;
         opwright_run(team, product_task, &c, p.products);
         return;
     }

@@ -1,0 +1,133 @@
+// Many products of a few rows, columns and terms: their sums stay in registers, and both operands are read in place.
+//
+// A task is a group of products. What other ways set up for a product takes longer than its terms: 4096 products of
+// 3x32 by 3 terms, f32, take 0.2 of the time of contraction_few.h (AMD Zen 5, gcc 12.2).
+
+#ifndef OPWRIGHT_CONTRACTION_TINY_H
+#define OPWRIGHT_CONTRACTION_TINY_H
+
+#include "contraction_cells.h"
+#include "tile.h"
+
+enum {
+    TINY_MAX = 1024,                           // terms of all cells of a product; with more, tiles are as fast:
+                                               // 64x16 by 2 terms f32 121 ns, 197 here;
+    TINY_FEW_ROWS = OPWRIGHT_PAIRS ? 4 : 8,    // but with so few rows up to
+    TINY_FEW = OPWRIGHT_PAIRS ? 16384 : 32768, // 8x64 by 64 terms f32 0.58 of the time, 4x64 by 64 bf16 0.69,
+    TINY_TERMS = 128,                          // 1x64 by 512 terms f32 1.18 (AMD Zen 5, gcc 12.2)
+    TINY_GROUP = 8192,                         // of a task
+    TINY_ROWS = LANES == 16 ? 8 : 4,           // of a tile of one vector; half of them where it has two
+};
+
+typedef struct tiny {
+    const opwright_contraction *q;
+    const elem *left, *right;
+    sink out;
+    int64_t products, group;
+    char *workers;
+} tiny;
+
+static bool tiny_fits(const opwright_contraction *q) {
+    int64_t products = 1;
+    for (int64_t b = 0; b < q->batches; b++)
+        products *= q->batch[b];
+    const int64_t most = q->rows <= TINY_FEW_ROWS ? TINY_FEW : TINY_MAX;
+    return products > 1 && q->right_column == 1 && q->terms > 0 && q->terms <= TINY_TERMS && q->rows * q->columns * q->terms <= most;
+}
+
+// Sums that are finished are put together first.
+static int64_t tiny_worker_bytes(const opwright_contraction *q) {
+    return q->finished ? whole_lines(q->rows * q->columns * 4) : 0;
+}
+
+INLINE void tiny_tile(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums, int rows, int vectors) {
+    vec sum[TINY_ROWS] = {{0}};
+    const int64_t rest = count - (vectors - 1) * LANES;
+    for (int64_t t = 0; t < q->terms; t++) {
+        const elem *const scalars = left + t * q->left_term, *const from = right + t * q->right_term;
+        vec x[2];
+        UNROLL for (int v = 0; v < vectors - 1; v++)
+            x[v] = elem_load(from + v * LANES);
+        x[vectors - 1] = rest == LANES ? elem_load(from + (vectors - 1) * LANES) : elem_load_part(from + (vectors - 1) * LANES, rest);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vec scalar = vec_splat(elem_get(scalars + r * q->left_row));
+            UNROLL for (int v = 0; v < vectors; v++)
+                sum[r * vectors + v] = with_term(sum[r * vectors + v], scalar, x[v]);
+        }
+    }
+    UNROLL for (int i = 0; i < rows * vectors; i++)
+        sums[i] = sum[i];
+}
+
+#define TINY(ROWS, VECTORS)                                                                                            \
+    static void tiny_##ROWS##_##VECTORS(const opwright_contraction *q, const elem *left, const elem *right,            \
+                                        int64_t count, vec *sums) {                                                    \
+        tiny_tile(q, left, right, count, sums, ROWS, VECTORS);                                                         \
+    }
+TINY(1, 1) TINY(2, 1) TINY(3, 1) TINY(4, 1)
+TINY(1, 2) TINY(2, 2)
+#if LANES == 16
+TINY(5, 1) TINY(6, 1) TINY(7, 1) TINY(8, 1)
+TINY(3, 2) TINY(4, 2)
+#endif
+
+typedef void tiny_function(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums);
+#if LANES == 16
+static tiny_function *const TINY_TILES[2][9] = {{0, tiny_1_1, tiny_2_1, tiny_3_1, tiny_4_1, tiny_5_1, tiny_6_1, tiny_7_1, tiny_8_1},
+                                                {0, tiny_1_2, tiny_2_2, tiny_3_2, tiny_4_2}};
+#else
+static tiny_function *const TINY_TILES[2][5] = {{0, tiny_1_1, tiny_2_1, tiny_3_1, tiny_4_1}, {0, tiny_1_2, tiny_2_2}};
+#endif
+
+// The sums of one product: to out, or row by row to `together` if they are to be finished.
+static void tiny_product(const tiny *p, const elem *left, const elem *right, char *out, float *together) {
+    const opwright_contraction *q = p->q;
+    const int64_t size = cell_size(q);
+    for (int64_t n = 0; n < q->columns; n += 2 * LANES) {
+        const int64_t count = min(2 * LANES, q->columns - n), vectors = ceil_div(count, LANES), most = TINY_ROWS / vectors;
+        for (int64_t m = 0, rows; m < q->rows; m += rows) {
+            vec sums[TINY_ROWS];
+            rows = min(most, q->rows - m);
+            TINY_TILES[vectors - 1][rows](q, left + m * q->left_row, right + n, count, sums);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t v = 0; v < vectors; v++) {
+                    const int64_t at = n + v * LANES;
+                    if (together)
+                        vec_store_part(together + (m + r) * q->columns + at, sums[r * vectors + v], min(LANES, q->columns - at));
+                    else
+                        store_cells(q, out + ((m + r) * q->out_row + at * q->out_column) * size, sums[r * vectors + v], q->columns - at);
+                }
+        }
+    }
+}
+
+static void tiny_task(const void *context, int64_t task, int64_t worker) {
+    const tiny *p = context;
+    const opwright_contraction *q = p->q;
+    float *const together = (float *)(void *)(p->workers + worker * tiny_worker_bytes(q));
+    const int64_t last = min(p->products, (task + 1) * p->group);
+    for (int64_t product = task * p->group; product < last; product++) {
+        int64_t left, right, out;
+        product_at(q, product, &left, &right, &out);
+        const elem *const from = p->left + left, *const other = p->right + right;
+        if (!p->out.finish)
+            tiny_product(p, from, other, p->out.out + out * cell_size(q), 0);
+        else {
+            tiny_product(p, from, other, 0, together);
+            if (q->out_column == 1 && q->out_row == q->columns)
+                put_sums(q, &p->out, out, together, q->rows * q->columns, worker);
+            else
+                for (int64_t m = 0; m < q->rows; m++)
+                    put_sums(q, &p->out, out + m * q->out_row, together + m * q->columns, q->columns, worker);
+        }
+    }
+}
+
+static void tiny_products(const opwright_contraction *q, int64_t products, const elem *left, const elem *right, sink out,
+                          const opwright_team *team, void *scratch) {
+    tiny p = {.q = q, .left = left, .right = right, .out = out, .products = products, .workers = scratch};
+    p.group = max(1, TINY_GROUP / (q->rows * q->columns * q->terms));
+    opwright_run(team, tiny_task, &p, ceil_div(products, p.group));
+}
+
+#endif
