@@ -14,6 +14,7 @@ from ...derive.lanes import moved
 from ...derive.phases import Phase, Staged, staged
 from ...derive.picking import scatters
 from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
+from ...derive.rewrites.accumulating import plain
 from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
@@ -288,7 +289,7 @@ class Lowering(Tasks):
         if array.role != "between" or self.is_number(array.name):
             return ()
         guarded = any(Guards(self, part, formula).conditions() for formula in part.formulas)
-        if part.operator == "set" and not guarded:
+        if part.operator == "set" and not guarded and plain(self.program, part):
             return ()
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
