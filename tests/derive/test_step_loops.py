@@ -9,7 +9,8 @@ import pytest
 from opwright.derive import lanes
 from opwright.derive.algebra import slopes
 from opwright.derive.phases import staged
-from opwright.emit.steps.kernels import members
+from opwright.emit import nodes
+from opwright.emit.steps.kernels import members, step_unit
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Unary
 from opwright.language.library import Library
@@ -173,3 +174,33 @@ semantics:
     kernels = (tmp_path / "rows_package" / "c" / "row_sums_f32.c").read_text()
     assert "int64_t d = first_task_ / B" in kernels
     assert "int64_t b = first_task_ / D" not in kernels
+
+
+ROWS = """op: Rows
+revision: 1
+summary: Sums of cells that lie a row apart.
+dims: {rows: {symbol: R, min: 1}, cells: {symbol: C, min: 1}, windows: Q}
+inputs: [{name: x, dims: {R: R, C: C}}]
+outputs: [{name: y, dims: {Q: Q, C: C}}]
+dtypes: [{x: f32, y: f32, accumulate: f32}]
+shape: {Q: SHAPE}
+semantics: {ranges: {q: Q, c: C, r: EXTENT}, steps: ["y[q, c] += x[INDEX, c]"]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "extent", "index", "fetched"), [("1", "R", "r", True), ("R - 4", "5", "q + r", False)]
+)
+def test_rows_of_long_sums_are_fetched_ahead_and_those_of_windows_are_not(
+    shape: str, extent: str, index: str, fetched: bool
+) -> None:
+    text = ROWS.replace("SHAPE", shape).replace("EXTENT", extent).replace("INDEX", index)
+    (op,) = load_texts({"rows.yaml": text}).ops
+    (kernel,) = step_unit(op).kernels
+
+    def calls(code: nodes.Code) -> set[str]:
+        own = {code.function} if isinstance(code, nodes.Call) else set[str]()
+        return own.union(*map(calls, nodes.parts(code)))
+
+    made = [stmt for phase in kernel.phases for function in phase.functions for stmt in function.body]
+    assert ("opwright_ahead" in set[str]().union(*map(calls, made))) == fetched

@@ -206,6 +206,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -399,6 +400,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                         const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);

@@ -255,6 +255,8 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                 const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
                                 const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
+                                    opwright_ahead(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                     opwright_bf16 src_1_room_[512];
@@ -598,6 +600,9 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                 const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
                                 const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
+                                    opwright_ahead(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
+                                    opwright_ahead(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                     opwright_bf16 src_0_room_[512];

@@ -372,6 +372,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                         for (int64_t x = 0; x < X_inner_; ++x) {
+                            opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -520,6 +521,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                         for (int64_t x = 0; x < X_inner_; ++x) {
+                            opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                             const float *restrict mean_row_ = mean + (g - begin_ + n * block_);
@@ -673,6 +675,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                         const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                         for (int64_t x = 0; x < X_inner_; ++x) {
+                            opwright_ahead(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 4, X_inner_, n_ * 4);
+                            opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
                             float gamma_room_[512];
@@ -859,6 +863,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
                         for (int64_t x = 0; x < X_inner_; ++x) {
+                            opwright_ahead(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 4, X_inner_, n_ * 4);
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
                             float gamma_room_[512];

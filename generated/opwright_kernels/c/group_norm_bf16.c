@@ -209,6 +209,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -402,6 +403,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                     for (int64_t x = 0; x < X_inner_; ++x) {
+                        opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                         const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
@@ -714,6 +716,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_ahead(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -855,6 +858,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
                 for (int64_t x = 0; x < X_inner_; ++x) {
+                    opwright_ahead(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;

@@ -109,6 +109,8 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
                     const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
                     const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 4, B_inner_, n_ * 4);
+                        opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_ * 4, B_inner_, n_ * 4);
                         float diff_dst_room_[512];
                         const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float src_room_[512];
@@ -264,6 +266,7 @@ static void layer_norm_backward_f32_1_c(void *context_, int64_t part_)
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                     const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
                     for (int64_t b = 0; b < B_inner_; ++b) {
+                        opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 4, B_inner_, n_ * 4);
                         float diff_dst_room_[512];
                         const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -689,6 +692,7 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
                 const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 4, C_inner_, n_ * 4);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
@@ -829,6 +833,8 @@ static void layer_norm_backward_f32_2_b(void *context_, int64_t part_)
                 const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 4, C_inner_, n_ * 4);
+                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 4, C_inner_, n_ * 4);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);

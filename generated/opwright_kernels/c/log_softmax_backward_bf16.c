@@ -77,6 +77,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
+                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C * 2, C, n_ * 2);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

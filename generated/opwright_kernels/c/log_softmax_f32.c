@@ -143,6 +143,7 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
+                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C * 4, C, n_ * 4);
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                     opwright_fetch(src_row_ + n_, n_ * 4);

@@ -215,6 +215,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
+                        opwright_ahead(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K * 2, K, n_ * 2);
                         const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                         opwright_bf16 weights_room_[512];
                         const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);

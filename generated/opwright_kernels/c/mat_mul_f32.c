@@ -215,6 +215,7 @@ static void mat_mul_f32_0_n(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     for (int64_t k = 0; k < K; ++k) {
+                        opwright_ahead(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K * 4, K, n_ * 4);
                         const float same_0_ = src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K];
                         float weights_room_[512];
                         const float *restrict weights_row_ = opwright_row_f32(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);

@@ -128,6 +128,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
                 for (int64_t r = 0; r < R_inner_; ++r) {
+                    opwright_ahead(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_ * 2, R_inner_, n_ * 2);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -163,6 +163,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
                 for (int64_t c = 0; c < C_inner_; ++c) {
+                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 2, C_inner_, n_ * 2);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -239,6 +239,8 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                 const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
                                 const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_ahead(cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_), cond_X_p3__step_, X_p3__inner_, n_);
+                                    opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
                                     uint8_t cond_room_[512];
                                     const uint8_t *restrict cond_row_ = opwright_row_boolean(cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_), cond_X_p2__step_, n_, cond_room_);
                                     opwright_bf16 diff_dst_room_[512];
@@ -568,6 +570,8 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                 const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
                                 const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
+                                    opwright_ahead(cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_), cond_X_p3__step_, X_p3__inner_, n_);
+                                    opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
                                     uint8_t cond_room_[512];
                                     const uint8_t *restrict cond_row_ = opwright_row_boolean(cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_), cond_X_p1__step_, n_, cond_room_);
                                     opwright_bf16 diff_dst_room_[512];

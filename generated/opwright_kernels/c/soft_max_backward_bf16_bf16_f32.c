@@ -77,6 +77,8 @@ static void soft_max_backward_bf16_bf16_f32_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
+                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C * 2, C, n_ * 2);
+                    opwright_ahead(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C * 2, C, n_ * 2);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     opwright_bf16 dst_room_[512];

@@ -196,6 +196,7 @@ static void soft_max_bf16_bf16_f32_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 for (int64_t c = 0; c < C; ++c) {
+                    opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] += shared_0__row_[i_];

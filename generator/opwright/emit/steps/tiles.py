@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
+from ...language.dtypes import DTYPES
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Name, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt
 from . import choices
 from .bounds import Bounds
+from .elements import product
 from .loops import Loop, Loops
 from .rows import N, Row
 from .values import updated
@@ -129,7 +131,8 @@ def _tile(
         full = (*([begins, Assign(BEGUN, ONE)] if begins else []), flush, clear, Assign(COUNT, ZERO))
         counted = [Assign(COUNT, ONE, "+="), If(Binary("==", COUNT, nodes.integer(TERMS)), full, source=source)]
     terms = choices.where(loops, part, tests, row.added(TILE))
-    inner = loops.looped(reduced, bounds, [*terms, *(counted if rounds else [])], source)
+    ahead = _ahead(loops, row, reduced[-1]) if rounds and room == WIDTHS[0] else []
+    inner = loops.looped(reduced, bounds, [*ahead, *terms, *(counted if rounds else [])], source)
     made = (
         Declare("n_", count),
         *before,
@@ -141,6 +144,20 @@ def _tile(
         *after,
     )
     return made, row
+
+
+def _ahead(loops: Loops, row: Row, loop: Loop) -> list[Stmt]:
+    """Fetches rows that the innermost loop reads later, where these are so many that no cache has them all."""
+    made: list[Stmt] = []
+    for read in (one for one in row.rows if one != row.part.target and expr.Name(loop.letter) in one.indices):
+        pitch = [term.stride for term in loops.terms(read) if term.index == Name(loop.name)]
+        if pitch and loops.step(read) is not None:
+            size = nodes.integer(DTYPES[loops.dtype(read.tensor)].size)
+            apart, first = product(nodes.chain("+", pitch, ZERO), size), loops.element(read)
+            assert isinstance(first, Index)
+            here = Binary("+", first.array, first.at)
+            made.append(Do(Call("opwright_ahead", (here, apart, loop.extent, product(N, size)))))
+    return made
 
 
 def _each(statement: Stmt, source: str) -> For:
