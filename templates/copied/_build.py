@@ -215,7 +215,7 @@ class _Building:
             )
         path = work / target.file
         (work / "sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest(), "ascii")
-        for leftover in [*work.glob("*.o"), *work.glob("glue.c")]:
+        for leftover in [*work.glob("*.o"), *work.glob("*.c")]:
             if leftover != path:
                 leftover.unlink()
         for entry in work.iterdir():  # a library that others can write to is not loaded
@@ -235,18 +235,20 @@ class _Building:
 
     def commands(self, target: Target, work: Path) -> list[list[str]]:
         """What compiles each file of a target; the last word is the object."""
-        unit = target.unit
-        folders = [*_compiler.folders(unit.include), *_compiler.folders(unit.system, "-isystem")]
-        begin = [*self.shared(target), *_compiler.tuning(self.compiler, unit), *folders, "-c"]
-        commands = [
-            [*begin, str(source.absolute()), "-o", target.file if target.mode == "object" else f"{index}.o"]
-            for index, source in enumerate(unit.sources)
-        ]
-        if target.mode == "api":
-            _write_glue(target, work / "glue.c")
-            # -O0: it hands arguments over and no more, and compiles in a third of the time.
-            headers = _compiler.folders(python_include())
-            commands.append([*self.shared(target), "-O0", "-w", *headers, "-c", "glue.c", "-o", "glue.o"])
+        commands: list[list[str]] = []
+        for one in target.modules:
+            unit = one.unit
+            folders = [*_compiler.folders(unit.include), *_compiler.folders(unit.system, "-isystem")]
+            begin = [*self.shared(target), *_compiler.tuning(self.compiler, unit), *folders, "-c"]
+            for source in unit.sources:
+                made = target.file if target.mode == "object" else f"{len(commands)}.o"
+                commands.append([*begin, str(source.absolute()), "-o", made])
+            if target.mode == "api":
+                glue, headers = f"{len(commands)}.c", _compiler.folders(python_include())
+                _write_glue(one, work / glue)
+                # -O0: it hands arguments over and no more, and compiles in a third of the time.
+                words = ["-O0", "-w", *headers, "-c", glue, "-o", f"{len(commands)}.o"]
+                commands.append([*self.shared(target), *words])
         return commands
 
 

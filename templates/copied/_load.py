@@ -14,7 +14,6 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ._build import Progress
 
 BUILT = Path(__file__).resolve().parent / "_built"
-SHIPPED = re.compile(r"(\w+)-([0-9a-f]{24})\.(api|abi)\.so")  # a file of it: unit, content, mode
+INDEX = "index"  # a file of it with a line for each unit: its name, content and mode, and the file of its library
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,11 @@ def fit(unit: Unit) -> str:
 def shipped() -> Mapping[str, tuple[str, Mode, Path]]:
     """The libraries that came with the package: by unit, the content they were made from, their mode and their file."""
     try:
-        files = sorted(BUILT.iterdir())
+        lines = (BUILT / INDEX).read_text("utf-8").splitlines()
     except OSError:
         return {}
-    found = [(SHIPPED.fullmatch(path.name), path) for path in files]
-    return {name[1]: (name[2], cast(Mode, name[3]), path) for name, path in found if name}
+    found = [line.split() for line in lines]
+    return {unit: (content, cast(Mode, mode), BUILT / file) for unit, content, mode, file in found}
 
 
 def _shipped_library(unit: Unit) -> Library | None:

@@ -9,6 +9,7 @@ cffi. `toolchain` hashes who made it: the compiler's own version output and the 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import sys
@@ -38,7 +39,8 @@ class Unit:
     flags for the sake of speed, of a word or more each: each is left out where the compiler refuses `probe` with it or
     warns. `needs` are units of one file each that become objects and are linked in. `probe` is C that every compiler
     must take that is fit for the unit. `system` are folders of headers, and `links` words for the linker, that do not
-    count as content: the unit's name tells them. A `plain` one is never an extension of Python.
+    count as content: the unit's name tells them. A `plain` one is never an extension of Python. Units
+    `beside` it have the same flags and needs and lie in the same library, each as a module of its own.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Unit:
     system: tuple[Path, ...] = ()
     links: tuple[str, ...] = ()
     plain: bool = False
+    beside: tuple[Unit, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -87,10 +90,21 @@ class Target:
     def needs(self) -> list[Target]:
         return [target(unit, "object") for unit in self.unit.needs]
 
+    @property
+    def modules(self) -> list[Target]:
+        """What its library holds, each as a target of its own."""
+        units = [dataclasses.replace(self.unit, beside=()), *self.unit.beside]
+        return [target(unit, self.mode) for unit in units] if self.unit.beside else [self]
+
     def steps(self) -> list[str]:
         """What its build does, for a progress bar."""
-        after = {"api": ["cffi glue", "link"], "abi": ["link"], "object": []}[self.mode]
-        return [f"{self.unit.name}: {step}" for step in [*(path.name for path in self.unit.sources), *after]]
+        glue = ["cffi glue"] if self.mode == "api" else []
+        made = [
+            f"{unit.name}: {step}"
+            for unit in (self.unit, *self.unit.beside)
+            for step in [*(path.name for path in unit.sources), *glue]
+        ]
+        return [*made, f"{self.unit.name}: link"] if self.mode != "object" else made
 
 
 def targets(unit: Unit) -> list[Target]:
@@ -114,6 +128,7 @@ def target(unit: Unit, mode: Mode) -> Target:
     parts += ["tuning", *unit.tuning, unit.probe]
     parts.append(str(sysconfig.get_config_var("MULTIARCH")))  # glibc or musl
     parts += [target(needed, "object").content for needed in unit.needs]
+    parts += [target(other, mode).content for other in unit.beside]
     if mode == "api":
         parts += [str(sysconfig.get_config_var("SOABI")), cffi.__version__]
     for source in unit.sources:

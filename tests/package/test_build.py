@@ -7,10 +7,11 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _build, _compiler, _load, _units
+from opwright_kernels import _build, _compiler, _load, _ship, _units
 from support.generated import PACKAGE
 from support.units import entries, in_child, make_unit, modes
 
@@ -214,6 +215,7 @@ def ship(unit, path, built, monkeypatch):
     built.mkdir()
     shipped = built / f"{unit.name}-{target.content}.{target.mode}.so"
     shutil.copy(path, shipped)
+    (built / _load.INDEX).write_text(f"{unit.name} {target.content} {target.mode} {shipped.name}\n")
     monkeypatch.setattr(_load, "BUILT", built)
     _load.shipped.cache_clear()
     return shipped
@@ -231,6 +233,38 @@ def test_a_library_beside_the_package_needs_neither_compiler_nor_cache(unit, cac
     assert library.lib.twice(21) == 42
     assert library.path == shipped
     assert not cache.exists()
+
+
+@pytest.mark.parametrize("mode", modes)
+def test_units_that_need_the_same_object_are_shipped_in_one_library(cache, monkeypatch, tmp_path, mode):
+    """Each is loaded as it would be from a library of its own, and the object is there once."""
+    monkeypatch.setenv("OPWRIGHT_FFI", mode)
+    (tmp_path / "common.c").write_text("int opwright_common(int x);\nint opwright_common(int x) { return x + 1; }\n")
+    flags = ("-O1", "-std=c11")
+    common = _units.Unit("common", "", (tmp_path / "common.c",), (), flags)
+
+    def made(name, factor, needs=(common,)):
+        source = tmp_path / f"{name}.c"
+        added = "opwright_common(x)" if needs else "x"
+        declared = f"int opwright_common(int x);\nint {name}(int x);\n"
+        source.write_text(f"{declared}int {name}(int x) {{ return {factor} * {added}; }}\n")
+        return _units.Unit(name, f"int {name}(int x);", (source,), (), flags, needs=needs)
+
+    units = [made("one", 1), made("two", 2), made("alone", 5, ()), made("three", 3)]
+    operation = SimpleNamespace(units=lambda has: units)
+    built = tmp_path / "_built"
+    files = _ship.ship([operation], built)
+    assert [path.name.split("-")[0] for path in files] == ["one", "alone", "opwright_team"]
+    monkeypatch.setattr(_load, "BUILT", built)
+    _load.shipped.cache_clear()
+    shutil.rmtree(cache)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {unit.name: _load.load(unit) for unit in units}
+    assert [getattr(found[name].lib, name)(10) for name in ("one", "two", "three", "alone")] == [11, 22, 33, 50]
+    assert {found[name].path for name in ("one", "two", "three")} == {files[0]}
+    before = _units.target(replace(units[0], beside=tuple(units[1:])), mode).content
+    changed = _units.target(replace(units[0], beside=(*units[1:3], made("three", 4))), mode).content
+    assert before != changed
 
 
 def test_a_broken_library_beside_the_package_is_passed_over(unit, cache, monkeypatch, tmp_path):
