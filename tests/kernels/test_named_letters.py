@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from opwright.derive.phases import staged
 from opwright.derive.picking import gathers
+from opwright.emit.steps.module import step_wrapper
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.generated import FULL, rng
@@ -207,3 +208,19 @@ def _drawn(random: np.random.Generator, name: str, shape: list[int], kind: str) 
         random.random(shape) < 0.2, random.choice((np.inf, np.nan, -0.0), shape), random.integers(-3, 4, shape)
     )
     return numbers.astype(np.float32 if kind == "f32" else ml_dtypes.bfloat16)
+
+
+def test_a_lookup_is_an_operand_of_its_own_type_and_has_terms_for_each_index_alone() -> None:
+    reads = [("w", ["k", "c"]), ("v", ["m", "c"]), ("at", ["n"])]
+    text = LOOKUP.format(
+        sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in "kcmn"),
+        inputs=", ".join(tensor(*read) for read in reads),
+        output=tensor("y", ["n", "m"]),
+        types="w: bf16, v: bf16, at: s64",
+        ranges=", ".join(f"{letter}: {letter.upper()}" for letter in "kcmn"),
+        step="y[n, m] += select(at[n] == k, w[k, c] * v[m, c], 0)",
+        kind="bf16",
+    )
+    (op,) = load_texts({"lookup.yaml": text}).ops
+    assert dict(staged(op).program.narrow) == {"picked_0_": "w"}
+    assert not any("K" in terms for terms in step_wrapper(op).terms)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ..language import expr
 from ..language.dtypes import DTYPES
-from ..language.expr import Call, Expr, Number, Read
+from ..language.expr import Binary, Call, Expr, Number, Read
 from ..language.model import Op
 from .contraction import Contraction
 from .program import Array, Program, list_dtype
@@ -35,6 +35,11 @@ def narrow(found: Program, products: Iterable[Contraction], private: Iterable[st
 
 def _kind(found: Program, value: Expr) -> str | None:
     """The input that a value is read of, or the type that it is converted to; '' for 0, which all types have."""
+    if isinstance(value, Call) and value.function == "select":
+        kinds = {_kind(found, one) for one in value.arguments[1:]} - {""}
+        return kinds.pop() if len(kinds) == 1 else None
+    if isinstance(value, Binary) and value.op == "+" and value.right == Number(0):
+        return _kind(found, value.left)
     if isinstance(value, Read) and found.arrays[value.tensor].role == "input":
         return value.tensor
     if isinstance(value, Call) and expr.CONVERSIONS.get(value.function) in NARROW:

@@ -8,6 +8,9 @@
 
 #include "opwright_numeric.h"
 
+// 0 added to a number of bf16 or f16: that of -0 is 0.
+static inline uint16_t opwright_plus_zero(uint16_t value) { return value == 0x8000 ? 0 : value; }
+
 // A bf16 number, or NaN, from f32, without rounding.
 static inline uint16_t opwright_cut_bf16(float value) { return (uint16_t)(opwright_bits(value) >> 16); }
 

@@ -15,6 +15,7 @@ from ...derive.crossing import crossing
 from ...derive.lanes import apart, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, in_place, is_separable, staged
+from ...derive.picking import looked_up, picked
 from ...derive.program import Array, Axis, list_dtype, program
 from ...derive.rewrites.parted import parted
 from ...derive.roles import role_table
@@ -267,10 +268,10 @@ def _cells(axes: Iterable[Axis]) -> expr.Expr:
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
     """The number of terms of the steps, as Python; steps with equal numbers are merged.
 
-    Contractions count a quarter: 2**20 terms take one thread 20 us (AMD Zen 4, gcc 12.2, 128 x
-    128 x 64, f32), about as long as a second one needs to wake up.
+    Letters that conditions name have one value for each of the others. Contractions count a quarter: 2**20 terms take
+    one thread 20 us (AMD Zen 4, gcc 12.2, 128 x 128 x 64, f32), about as long as a second one needs to wake up.
     """
-    found = program(op)
+    found = looked_up(picked(program(op)), op)
     contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
     sums = []
     for part in found.parts:

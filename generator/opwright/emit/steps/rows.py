@@ -34,7 +34,7 @@ from ..nodes import (
 )
 from . import across, bends, cache_lines
 from .elements import ROOM, Elements, product
-from .values import LaneValues, Values, updated
+from .values import LaneValues, Values, summed_alone, updated
 
 SUMS = 32  # accumulators of a reduction along a row
 FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
@@ -85,7 +85,10 @@ class Row:
         value, source = self.formula.value, self.part.source
         function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
         moved = bends.moved(self.elements, self.part, value)
-        self.lined = self.elements.streams(target) and not (updates or wide or moved or cache_lines.costly(value))
+        cell = summed_alone(value) or value
+        copied = isinstance(cell, Read) and self.inside.anywhere(cell)  # cells from anywhere, which no vector loads
+        plain = not (updates or wide or moved or copied or cache_lines.costly(value))
+        self.lined = self.elements.streams(target) and plain
         row = WIDE.name if wide else self.target_row(updates)
 
         def loop(value: expr.Expr) -> list[Stmt]:
@@ -99,7 +102,7 @@ class Row:
             update = Assign(cell, made, source=source)
             if operator != "set":
                 update = updated(self.values, operator, cell, made, source)  # type: ignore[assignment]
-            return [For("i_", ZERO, N, (update,), source=source)]
+            return [For("i_", ZERO, N, (update,), source=source, unroll=2 * GATHERED if copied else 0)]
 
         if moved is not None and isinstance(value, Read):
             loops = bends.pieces(self.elements, value, row, moved)
@@ -121,7 +124,8 @@ class Row:
         """Whether values are buffered first, because an instruction converts them to a type that C lacks."""
         elements, target, value = self.elements, self.part.target, self.formula.value
         dtype = elements.dtype(target.tensor)
-        alike = isinstance(value, Read) and elements.dtype(value.tensor) == dtype
+        cell = summed_alone(value) or value
+        alike = isinstance(cell, Read) and elements.dtype(cell.tensor) == dtype
         step = elements.step(target)
         if dtype != "f16" or self.values.accumulate != "f32" or alike or step is None:
             return False

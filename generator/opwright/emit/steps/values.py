@@ -180,6 +180,9 @@ class Values:
         """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
         if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
             return self.read(tree)
+        cell = summed_alone(tree)
+        if cell is not None and self.dtype(cell.tensor) == dtype and dtype in ("bf16", "f16"):
+            return Call("opwright_plus_zero", (self.read(cell),))
         if dtype == "bf16" and self.accumulate == "f32" and self.fits(tree, dtype):
             return Call("opwright_cut_bf16", (self.value(tree),))
         return self.stored(self.cell(tree), dtype)
@@ -221,6 +224,12 @@ class Values:
             single = value if self.accumulate == "f32" else Call("opwright_odd", (Cast("double", value),))
             return Call(f"opwright_to_{dtype}", (single,))
         return Cast(DTYPES[dtype].c_type, value)
+
+
+def summed_alone(tree: expr.Expr) -> Read | None:
+    """The one term of a sum, 0 added to a cell."""
+    sums = isinstance(tree, expr.Binary) and tree.op == "+" and tree.right == expr.Number(0)
+    return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
 
 
 def called_once(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
