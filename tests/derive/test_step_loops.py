@@ -105,6 +105,24 @@ def test_neighbours_along_all_but_the_last_axis_of_sums_lie_apart() -> None:
     assert found == {"s": False, "t": True}
 
 
+def test_neighbours_between_which_another_letter_counts_lie_apart() -> None:
+    text = """op: Kron
+revision: 1
+summary: A Kronecker product.
+dims: {rows: {symbol: I}, columns: {symbol: J}, more_rows: {symbol: K}, more_columns: {symbol: L}}
+inputs: [{name: a, dims: {I: I, J: J}}, {name: b, dims: {K: K, L: L}}]
+outputs: [{name: dst, dims: {R: I * K, C: J * L}}]
+dtypes: [{a: f32, b: f32, dst: f32, accumulate: f32}]
+semantics:
+  ranges: {i: I, j: J, k: K, l: L}
+  steps: ["dst[i * K + k, j * L + l] = a[i, j] * b[k, l]"]
+"""
+    (op,) = load_texts({"kron.yaml": text}).ops
+    (phase,) = staged(op).phases
+    found = {letter: lanes.apart(staged(op).program, phase.parts, letter) for letter in phase.lanes}
+    assert found == {"l": False, "j": True}
+
+
 def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_holds() -> None:
     own, reduced = Lanes("a", True, ()), Lanes("c", False, ())
     apart = Lanes("b", True, (), apart=True)  # near in the arrays of the call, not in sums of an engine

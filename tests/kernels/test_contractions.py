@@ -175,6 +175,7 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
             (64, 96, 400),
             (256, 48, 592),
             (96, 130, 280),
+            (37, 64, 1300),
         ],
     ],
     ids=str,

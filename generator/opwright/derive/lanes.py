@@ -51,9 +51,14 @@ def _named(parts: Sequence[Part]) -> set[str]:
 
 
 def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
-    """Whether a letter's neighbours lie apart in sums that an engine has computed before the phase."""
+    """Whether a letter's neighbours lie apart in sums that an engine has computed before the phase, or in the one step
+
+    of a phase where another letter counts the cells between them.
+    """
     sums = _sums(found, parts)
-    return any(
+    reads = (parts[0].target, *parts[0].reads) if stands_alone(found, parts) else ()
+    pairs = [found.pair(read.tensor, *place) for read in reads for place in enumerate(read.indices)]
+    return letter in {pair[0] for pair in pairs if pair} or any(
         found.walks(read.tensor, number, index) == letter
         for part in parts
         for read in part.reads
