@@ -2,9 +2,9 @@
 # Regenerate with: opwright generate
 """Kernels, and the functions that call them.
 
-Abs, AbsBackward, Add, AvgPool, AvgPoolBackward, BatchNormForwardTraining, BatchNormInference,
-BatchNormTrainingBackward, BiasAdd, BiasAddBackward, Clamp, ClampBackward, Concat, ConvTranspose,
-ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
+Abs, AbsBackward, Add, Attention, AttentionBackward, AvgPool, AvgPoolBackward, BatchNormForwardTraining,
+BatchNormInference, BatchNormTrainingBackward, BiasAdd, BiasAddBackward, Clamp, ClampBackward, Concat,
+ConvTranspose, ConvTransposeBackwardData, ConvTransposeBackwardWeights, Convolution, ConvolutionBackwardData,
 ConvolutionBackwardWeights, Dequantize, Divide, Dropout, DynamicDequantize, DynamicQuantize, Elu, EluBackward, Exp,
 GELU, GELUBackward, GenIndex, GreaterEqual, GroupNorm, HardSigmoid, HardSigmoidBackward, HardSwish,
 HardSwishBackward, Interpolate, InterpolateBackward, LayerNorm, LayerNormBackward, LeakyReLU, Log, LogSoftmax,
@@ -34,6 +34,8 @@ _OPERATIONS = _interface.Operations(
         "absolute": "Abs",
         "abs_backward": "AbsBackward",
         "add": "Add",
+        "attention": "Attention",
+        "attention_backward": "AttentionBackward",
         "avg_pool": "AvgPool",
         "avg_pool_backward": "AvgPoolBackward",
         "batch_norm_forward_training": "BatchNormForwardTraining",
@@ -165,6 +167,8 @@ __all__ = [
     "abs_backward",
     "absolute",
     "add",
+    "attention",
+    "attention_backward",
     "avg_pool",
     "avg_pool_backward",
     "batch_norm_forward_training",

@@ -38,6 +38,35 @@ def add(
     threads: int | None = None,
     specialize: bool | int | None = None,
 ) -> Any: ...
+def attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    *,
+    scale: float = 1,
+    scaling: str = "depth",
+    is_causal: bool = False,
+    dtype: str | None = None,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
+def attention_backward(
+    diff_dst: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    dst: ArrayLike,
+    stats: ArrayLike,
+    *,
+    scale: float = 1,
+    scaling: str = "depth",
+    is_causal: bool = False,
+    dtype: str | None = None,
+    out: tuple[ArrayLike | None, ...] | None = None,
+    threads: int | None = None,
+    specialize: bool | int | None = None,
+) -> Any: ...
 def avg_pool(
     src: ArrayLike,
     *,

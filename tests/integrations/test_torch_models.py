@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count  # noqa: E402
 
 functional = torch.nn.functional
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 # How much further from the results in f64 than those of PyTorch they may be, as a factor and as a part of a tensor's norm.
 FACTOR, NEAR = 1.3, {torch.float32: 1e-3, torch.bfloat16: 2e-2}
 # By model: what makes it, its input, and how often each operator runs here in a step of training.
@@ -37,12 +38,11 @@ MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
     "transformer": (
         lambda: transformer() if FULL else transformer(64),
         (3, 24, 256) if FULL else (3, 12, 64),
-        {"addmm": 9, "mm": 18, "gelu": 2, "gelu_backward": 2},
+        {"addmm": 9, "mm": 18, "gelu": 2, "gelu_backward": 2, ATTENTION: 2, f"{ATTENTION}_backward": 2},
     ),
 }
 MIN_SHARE = 0.95  # of the multiply-adds of a step
-# What PyTorch does not count by itself: fused attention of the CPU, which remains PyTorch's.
-ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+# What PyTorch does not count by itself: fused attention of the CPU.
 COUNTED = {
     getattr(torch.ops.aten, ATTENTION): lambda *shapes, **_: sdpa_flop_count(*shapes[:3]),
     getattr(torch.ops.aten, f"{ATTENTION}_backward"): lambda *shapes, **_: sdpa_backward_flop_count(*shapes[:4]),
@@ -140,15 +140,6 @@ def test_autocast_hands_the_lower_type_to_these_kernels(kernels: Any) -> None:
     assert ran(kernels.report()) == {"convolution": MODELS["unet"][2]["convolution"]}
 
 
-def test_fused_attention_remains_that_of_pytorch_and_attention_by_its_steps_runs_here(kernels: Any) -> None:
-    query, key, value = torch.randn(3, 2, 4, 5, 8).unbind()
-    for dropped, here, others in ((0.0, {}, {ATTENTION}), (0.5, {"bmm": 2, "_safe_softmax": 1}, set())):
-        with kernels.enabled(watch=True):
-            functional.scaled_dot_product_attention(query, key, value, dropout_p=dropped)
-        assert ran(kernels.report()) == here
-        assert {name for name in kernels.report().others if "attention" in name} == others
-
-
 def test_hooks_of_modules_run_as_ever(kernels: Any) -> None:
     seen = []
     model, src = torch.nn.Conv2d(3, 4, 3), torch.randn(1, 3, 6, 6, requires_grad=True)
@@ -206,6 +197,7 @@ def test_what_was_enabled_ends_with_the_block_also_by_an_error(kernels: Any) -> 
 
 # Calls of each operator that a spec names. The last is one that it does not stand for, if there is such.
 SQUARE = torch.arange(12.0).reshape(3, 4) / 7
+HEADS = (torch.arange(360.0).reshape(3, 2, 3, 5, 4) % 7 / 7).unbind()
 CALLS: dict[str, Callable[[], Any]] = {
     "convolution": lambda: functional.conv3d(torch.ones(1, 2, 3, 4, 5), torch.ones(4, 1, 2, 2, 2), groups=2, stride=2),
     "convolution_backward": lambda: torch.ops.aten.convolution_backward(
@@ -232,6 +224,10 @@ CALLS: dict[str, Callable[[], Any]] = {
     "softplus": lambda: functional.softplus(SQUARE * 30 - 20, beta=2),
     "softplus_backward": lambda: torch.ops.aten.softplus_backward(SQUARE, SQUARE * 30 - 20, 1.5, 20),
     "gelu_backward": lambda: torch.ops.aten.gelu_backward(SQUARE, SQUARE * 2),
+    ATTENTION: lambda: getattr(torch.ops.aten, ATTENTION)(*HEADS)[1],
+    f"{ATTENTION}_backward": lambda: getattr(torch.ops.aten, f"{ATTENTION}_backward")(
+        HEADS[0], *HEADS, HEADS[2], torch.ones(2, 3, 5), 0.0, False
+    )[2],
 }  # fmt: skip
 
 

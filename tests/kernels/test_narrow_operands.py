@@ -47,12 +47,38 @@ semantics:
   steps:
     - y[m, n] += select(k <= m, max(a[m, k], 0), 0) * b[k, n]
 """
+# What is between the products has the type of the output, which an attribute states.
+STATED = """op: Stated
+revision: 1
+summary: Two linear layers, what is between them of the type of the result.
+dims: {rows: {symbol: M}, terms: {symbol: K}, hidden: {symbol: H}, columns: {symbol: N}}
+attributes:
+  - {name: dtype, type: string, default: v, dtype_of: y, values: [f32, bf16, f16], summary: The data type of y.}
+inputs: [{name: x, dims: {M: M, K: K}}, {name: w, dims: {K: K, H: H}}, {name: v, dims: {H: H, N: N}}]
+outputs: [{name: y, dims: {M: M, N: N}}]
+dtypes:
+  - {x: f32, w: f32, v: f32, y: f32, accumulate: f32}
+  - {x: bf16, w: bf16, v: bf16, y: bf16, accumulate: f32}
+  - {x: bf16, w: bf16, v: bf16, y: f32, accumulate: f32}
+  - {x: bf16, w: bf16, v: bf16, y: f16, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K, h: H}
+  steps:
+    - sums[m, h] += x[m, k] * w[k, h]
+    - by: dtype
+      cases:
+        f32: half[m, h] = max(sums[m, h], 0) / 3
+        bf16: half[m, h] = to_bf16(max(sums[m, h], 0) / 3)
+        f16: half[m, h] = to_f16(max(sums[m, h], 0) / 3)
+    - y[m, n] += half[m, h] * v[h, n]
+"""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
     texts = {"blocked.yaml": (SPECS / "blocked.yaml").read_text(encoding="utf-8"), "rounded.yaml": ROUNDED}
     texts["masked.yaml"] = MASKED
+    texts |= {"stated.yaml": STATED, "confused.yaml": STATED.replace("Stated", "Confused").replace("to_f16", "to_bf16")}
     return package(texts, tmp_path_factory.mktemp("narrow"), "narrow_package")
 
 
@@ -87,3 +113,27 @@ def test_a_copy_of_an_input_is_kept_in_its_type(made: tuple[Library, ModuleType]
     assert [{*kinds.values()} for kinds in operation.narrow] == [set(), {"bfloat16"}, {"float16"}, {"uint8"}, set()]
     rounded = sys.modules[f"{kernels.__name__}._rounded"].OPERATION if kernels.rounded else None
     assert [sorted(kinds.values()) for kinds in rounded.narrow] == [["bfloat16", "int8"]] * 2
+
+
+def test_what_lies_between_products_has_the_type_of_the_output_that_an_attribute_states(
+    made: tuple[Library, ModuleType],
+) -> None:
+    library, kernels = made
+    rng = np.random.default_rng(7)
+    for name, kept in (("stated", ["float32", "bfloat16", "float32", "float16"]), ("confused", None)):
+        function, op = getattr(kernels, name), library.op(name.capitalize())
+        narrow = sys.modules[f"{kernels.__name__}._{name}"].OPERATION.narrow
+        assert kept is None or [next(iter(one.values()), "float32") for one in narrow] == kept
+        for row in op.dtypes:
+            for m, k, h, n in ((5, 3, 17, 33), (64, 16, 40, 20), (1, 1, 1, 1), (3, 0, 4, 2), (2, 5, 0, 3)):
+                shapes = ((m, k), (k, h), (h, n))
+                inputs = [
+                    rng.integers(-3, 4, shape).astype(DTYPES[row[t.name]])
+                    for t, shape in zip(op.inputs, shapes, strict=True)
+                ]
+                expected = compute_steps(op, inputs, {"dtype": row["y"]})["y"]
+                found = [function(*inputs, dtype=row["y"], threads=threads) for threads in (1, 3)]
+                assert found[0].tobytes() == found[1].tobytes()
+                near = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}[row["y"]]
+                far, wanted = found[0].astype(float), expected.astype(float)
+                np.testing.assert_allclose(far, wanted, rtol=near, atol=near, err_msg=f"{name} {row} {m, k, h, n}")

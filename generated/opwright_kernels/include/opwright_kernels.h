@@ -38,6 +38,8 @@
 #include "opwright/absolute.h"
 #include "opwright/abs_backward.h"
 #include "opwright/add.h"
+#include "opwright/attention.h"
+#include "opwright/attention_backward.h"
 #include "opwright/avg_pool.h"
 #include "opwright/avg_pool_backward.h"
 #include "opwright/batch_norm_forward_training.h"

@@ -17,6 +17,7 @@ from .._errors import SpecError
 from .._operation import Operation
 from ._call import running
 from ._orders import words_of
+from ._schema import outputs_of
 
 Values = Sequence[Any]
 Note = Callable[[str, str], None]  # of an operator and why a call of it went to PyTorch; "" where it did not
@@ -34,10 +35,11 @@ def of_name(name: str) -> Any:
 
 
 class Entry:
-    """One operation that stands for an operator, or for one result of it."""
+    """One operation that stands for an operator, or for some results of it: as many as it has outputs."""
 
-    def __init__(self, operation: Operation, aten: Aten, places: Mapping[str, int]) -> None:
-        self.operation, self.gives, self.run = operation, aten.gives, running(operation)
+    def __init__(self, operation: Operation, aten: Aten, places: Mapping[str, int], results: int) -> None:
+        self.operation, self.run = operation, running(operation)
+        self.gives = range(aten.gives, min(aten.gives + len(outputs_of(operation)), results))
         self.conditions = [(places[name], value) for name, value in aten.when.items()]
         self.inputs = [places.get(aten.arguments.get(info.parameter, "")) for info in operation.inputs]
         self.attributes: list[tuple[int | None, Any]] = []
@@ -51,13 +53,15 @@ class Entry:
         return all(spelled(values[at]) == value for at, value in self.conditions)
 
     def call(self, values: Values, into: Any) -> Any:
-        """The first output of the operation. A SpecError where it refuses the call."""
+        """The output of the operation, or those that are results. A SpecError where it refuses the call."""
         inputs: list[Any] = [None if at is None else values[at] for at in self.inputs]
         attributes = [other if at is None else _stated(values[at]) for at, other in self.attributes]
         last = _last(values, self.seeds) if self.ordered else None
         if last is not None:
             inputs[0] = inputs[0].contiguous(memory_format=last)
         found = self.run(inputs, attributes, into, self.inputs)
+        if len(self.gives) > 1:
+            return found
         found = found[0] if isinstance(found, tuple) else found
         if self.ordered and found.dim() in _LAST:
             return found.contiguous(memory_format=last or torch.contiguous_format)
@@ -85,12 +89,17 @@ def _sized(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
 
 
+def _sized_alike(meant: torch.Tensor) -> torch.Tensor:
+    """Memory for a result, in the order that PyTorch gives it."""
+    return torch.empty_strided(meant.shape, meant.stride(), dtype=meant.dtype)
+
+
 def _ordered(found: torch.Tensor, meant: torch.Tensor) -> torch.Tensor:
     """A result in the order of memory that PyTorch gives it."""
     strides = zip(found.stride(), meant.stride(), found.shape)
     if all(ours == theirs or extent < 2 for ours, theirs, extent in strides) or not found.numel():
         return found
-    return torch.empty_strided(meant.shape, meant.stride(), dtype=found.dtype).copy_(found)
+    return _sized_alike(meant).copy_(found)
 
 
 def _last(values: Values, seeds: Collection[int]) -> torch.memory_format | None:
@@ -117,10 +126,7 @@ class Override:
         self.mask = places.get("output_mask")
         self.results = len(self.operator._schema.returns)
         self.named = {argument.name for argument in arguments if argument.kwarg_only}
-        self.entries = [
-            [made for made in (Entry(*entry, places) for entry in entries) if made.gives == at]
-            for at in range(self.results)
-        ]
+        self.entries = [Entry(*entry, places, self.results) for entry in entries]
         self.own: Any = None  # PyTorch's kernel
 
     def __call__(self, keyset: Any, *given: Any, **named: Any) -> Any:
@@ -161,11 +167,18 @@ class Override:
             return found if found is into else into.copy_(found)
         asked = [True] * self.results if self.mask is None else values[self.mask]
         chosen = [self.entry(at, values) if wanted else None for at, wanted in enumerate(asked)]
-        return tuple([None if entry is None else entry.call(values, None) for entry in chosen])
+        results: list[Any] = [None] * self.results
+        for at, one in enumerate(chosen):
+            if one is not None and results[at] is None:
+                several = len(one.gives) > 1
+                into = [_sized_alike(meant[n]) for n in one.gives] if several and meant is not None else None
+                made = one.call(values, into)
+                results[one.gives.start : one.gives.stop] = made if several else [made]
+        return tuple(results)
 
     def entry(self, at: int, values: Values) -> Entry:
-        for entry in self.entries[at]:
-            if entry.fits(values):
+        for entry in self.entries:
+            if at in entry.gives and entry.fits(values):
                 return entry
         raise UnfitError("no operation stands for these arguments")
 

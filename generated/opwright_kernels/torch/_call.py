@@ -14,7 +14,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .._errors import Refusal
-from .._operation import Operation
+from .._operation import Operation, thread_count
 from ._fake import absent, pattern, result
 from ._glue import GLUE
 from ._orders import in_memory, is_contiguous, same_order, words_of
@@ -27,6 +27,11 @@ _any_requires_grad = torch._C._any_requires_grad
 _is_transformed = torch._C._are_functorch_transforms_active
 _unpack_dual: Any = forward_ad.unpack_dual
 _CPU_ONLY = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+# How many times the memory of its tensors a call of several results within `enabled()` may take between its steps, if
+# it is more than FREE bytes; PyTorch's kernel takes next to none. The gradient of attention, heads of 64, by PyTorch's
+# time (Zen 5, two threads): 128 to 512 keys, up to 1.8 times the memory, 0.85 to 2.2 in f32 and 1.3 to 7.3 in bf16;
+# 1024 and 2048 keys, 3.5 times and more, 0.6 to 0.9 and 0.6 to 1.7.
+ROOM, FREE = 2, 1 << 22
 _CPU, _BELOW = torch._C.DispatchKey.CPU, torch._C._after_ADInplaceOrView_keyset
 
 
@@ -70,7 +75,8 @@ def on_cpu(operation: Operation) -> Kernel:
 def running(operation: Operation) -> Kernel:
     """What runs a call on the CPU: of inputs and attributes by position, and perhaps of memory for the result.
 
-    `places` says where each input stands among the arguments of the operator that is called.
+    Of several results it is a list. `places` says where each input stands among the arguments of the operator that is
+    called.
     """
     names = outputs_of(operation)
     parameters = [info.parameter for info in operation.inputs]
@@ -91,6 +97,8 @@ def running(operation: Operation) -> Kernel:
                 order = same_order(flat(inputs))
                 inputs = inputs if order is None else [None if one is None else one.permute(order) for one in inputs]
             arrays = tuple([_array(name, value) for name, value in zip(parameters, inputs)] if stepped else inputs)
+            if isinstance(into, list):
+                return _into(operation, arrays, attributes, into, places)
             if into is not None and back is None and order is None:
                 operation.call(arrays, tuple(attributes), array("out", into, written=True), None, None)
                 return into
@@ -156,6 +164,30 @@ def _of_steps(
     outputs = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
     turned = [made.permute(back[name]) if back and name in back else made for name, made in zip(names, outputs)]
     return turned[0] if len(turned) == 1 else tuple(turned)
+
+
+def _into(
+    operation: Any, arrays: Sequence[Any], attributes: list[Any], into: list[torch.Tensor], places: Places
+) -> tuple[torch.Tensor, ...]:
+    """A call of several outputs, each of which has memory already."""
+    outputs = [array("out", one, written=True) for one in into]
+    _refuse_room(operation, arrays, attributes, outputs)
+    operation.call(arrays, tuple(attributes), tuple(outputs), None, None)
+    if GLUE.asked():
+        GLUE.tell(operation, arrays, attributes, outputs, places)
+    return tuple(into)
+
+
+def _refuse_room(operation: Any, arrays: Sequence[Any], attributes: list[Any], outputs: Sequence[Any]) -> None:
+    """Refuse a call that needs much more memory between its steps than it has tensors: PyTorch's kernel needs none."""
+    given = operation.arrays(arrays)
+    named = {info.name: value for info, value in zip(operation.inputs, given) if value is not None}
+    meant = operation.resolved(given, operation.completed(tuple(attributes), outputs))
+    plan = operation.planned_steps(meant, {**named, **operation.written(meant, outputs)})
+    _, size = plan.workers(thread_count(plan, None))
+    own = sum(value.nbytes for value in (*named.values(), *outputs))
+    if size > max(ROOM * own, FREE):
+        raise Refusal("memory", "out", f"{size} bytes between steps", f"at most {ROOM} times the {own} of all tensors")
 
 
 def faked(operation: Operation) -> Kernel:

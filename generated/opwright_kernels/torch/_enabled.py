@@ -81,10 +81,8 @@ class Models:
     def enabled(self, *, watch: bool = False) -> Iterator[None]:
         """Run the operators of PyTorch that the specs name on the kernels of this package.
 
-        PyTorch's shortcut for encoder layers, one kernel for all of a layer, is off. Fused attention, one kernel too,
-        is not: with attention by its steps, inference of a block of 512 features took 1.2 to 1.7 times as long (Xeon,
-        Emerald Rapids, f32 and bf16), though training at batch 16 took 0.8 to 0.9. `watch` counts all other operators,
-        too, which costs time for each of them.
+        PyTorch's shortcut for encoder layers, one kernel for all of a layer, is off. `watch` counts all other
+        operators, too, which costs time for each of them.
         """
         with ExitStack() as stack:
             stack.enter_context(self.installed())

@@ -1,7 +1,7 @@
 """Arrays between steps whose cells are those of a narrow data type, as copies of an input are: engines read them so.
 
-In: a program, and the contractions of its phases. Out: for each such operand the input whose type it has, or the type
-that its values are converted to. A copy in the type that values are made in would be widened without need.
+In: a program, and the contractions of its phases. Out: for each such operand the input or output whose type it has, or
+the type that its values are converted to. A copy in the type that values are made in would be widened without need.
 """
 
 from __future__ import annotations
@@ -13,24 +13,38 @@ from ..language.dtypes import DTYPES
 from ..language.expr import Binary, Call, Expr, Number, Read
 from ..language.model import Op
 from .contraction import Contraction
-from .program import Array, Program, list_dtype
+from .program import Array, Part, Program, list_dtype
 
 CHOOSE = ("select", "max", "min")  # whose value is one of their arguments
 NARROW = ("bf16", "f16", "s8", "u8")  # of which engines have operands
 
 
-def narrow(found: Program, products: Iterable[Contraction], private: Iterable[str]) -> dict[str, str]:
-    """By operand, an input or a type."""
+def narrow(
+    found: Program, products: Iterable[Contraction], private: Iterable[str], outputs: Mapping[str, str]
+) -> dict[str, str]:
+    """By operand, an input, an output or a type. `outputs` are those whose types attributes state."""
     result = {}
     for name in dict.fromkeys(read.tensor for product in products for read in (product.left, product.right)):
         if found.arrays[name].role == "between" and name not in {*private} | found.integers:
             parts = [part for part in found.parts if part.target.tensor == name]
             plain = all(part.operator == "set" for part in parts)
-            kinds = {_kind(found, formula.value) for part in parts for formula in part.formulas}
+            kinds = {
+                outputs[part.by or ""] if _stated(part, outputs) else _kind(found, formula.value)
+                for part in parts
+                for formula in part.formulas
+            }
             kinds -= {""}
             if plain and len(kinds) == 1 and (kind := kinds.pop()) is not None:
                 result[name] = kind
     return result
+
+
+def _stated(part: Part, outputs: Mapping[str, str]) -> bool:
+    """Whether an attribute that states an output's type chooses among a step's values, each converted to its word."""
+    words = {formula.word: formula.value for formula in part.formulas if formula.word in NARROW}
+    return part.by in outputs and all(
+        isinstance(value, Call) and expr.CONVERSIONS.get(value.function) == word for word, value in words.items()
+    )
 
 
 def _kind(found: Program, value: Expr) -> str | None:

@@ -158,7 +158,8 @@ def staged(op: Op) -> Staged:
     )
     private = _private(found, phases)
     products = [phase.contraction for phase in phases if phase.contraction is not None]
-    found = dataclasses.replace(found, narrow=narrow(found, products, private))
+    stated = {attribute.name or "": attribute.dtype_of for attribute in op.attributes if attribute.dtype_of}
+    found = dataclasses.replace(found, narrow=narrow(found, products, private, stated))
     return Staged(found, tuple(_with_merged(found, phase, private) for phase in phases), private)
 
 
