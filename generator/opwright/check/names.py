@@ -17,8 +17,8 @@ from ..language.types import symbol_of
 # Names that every generated Python module defines.
 PYTHON_NAMES = frozenset({
     "rules", "rank", "row", "resolve", "group_class", "annotations", "Accessed", "Any", "ArrayInfo", "ArrayLike",
-    "Aten", "Chain", "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output", "Related",
-    "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
+    "Aten", "Blocks", "Chain", "Contraction", "Field", "InputInfo", "Integers", "Lanes", "Operation", "Output",
+    "Related", "SizeField", "StepOperation", "Steps", "VariantInfo", "warnings",
     "WORDS", "LAYOUTS", "ROWS", "CDEF", "OPERATION",
 })  # fmt: skip
 # Suffixes of its variables for each tensor: `src_axes`.
