@@ -109,9 +109,9 @@ def resolve(
             "sums": (-1, (B * H * Q * W,)),
         },
         terms=rules.sum_((
-            B * H * Q * T * D // 4,
+            rules.floor_div(B * H * Q * T * D, 4),
             B * H * Q * T,
-            B * H * Q * T * W // 4,
+            rules.floor_div(B * H * Q * T * W, 4),
             B * H * Q * W,
             B * H * Q,
         )),
@@ -204,7 +204,11 @@ OPERATION = StepOperation(
         (Lanes("d", False, (("query", "D"), ("key", "D"), )), ),
         (Lanes("t", False, (), terms=20), Lanes("q", True, (("stats", "Q"), ), terms=23, apart=True), ),
         (Lanes("w", True, (("value", "W"), )), ),
-        (Lanes("w", True, (("dst", "W"), )), ),
+        (
+            Lanes("w", True, (("dst", "W"), )),
+            Lanes("q", True, (("dst", "Q"), ), apart=True),
+            Lanes("h", True, (("dst", "H"), ), apart=True),
+        ),
     ),
     accumulate=("float32", "float32"),
     narrow=(

@@ -163,9 +163,9 @@ def resolve(
         terms=rules.sum_((
             1,
             B * H * Q * W,
-            B * H * Q * T * D // 4,
+            rules.floor_div(B * H * Q * T * D, 4),
             B * H * Q * T,
-            B * H * Q * T * W // 4,
+            rules.floor_div(B * H * Q * T * W, 4),
         )),
         letters={"b": (B,), "h": (H,), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
     )
@@ -289,11 +289,23 @@ OPERATION = StepOperation(
         (Lanes("w", False, (("diff_dst", "W"), ("value", "W"), )), ),
         (Lanes("t", True, ()), ),
         (Lanes("d", True, (("key", "D"), )), ),
-        (Lanes("d", True, (("diff_query", "D"), )), ),
+        (
+            Lanes("d", True, (("diff_query", "D"), )),
+            Lanes("q", True, (("diff_query", "Q"), ), apart=True),
+            Lanes("h", True, (("diff_query", "H"), ), apart=True),
+        ),
         (Lanes("d", True, (("query", "D"), )), ),
-        (Lanes("d", True, (("diff_key", "D"), )), ),
+        (
+            Lanes("d", True, (("diff_key", "D"), )),
+            Lanes("t", True, (("diff_key", "T"), ), apart=True),
+            Lanes("h", True, (("diff_key", "H"), ), apart=True),
+        ),
         (Lanes("w", True, (("diff_dst", "W"), )), ),
-        (Lanes("w", True, (("diff_value", "W"), )), ),
+        (
+            Lanes("w", True, (("diff_value", "W"), )),
+            Lanes("t", True, (("diff_value", "T"), ), apart=True),
+            Lanes("h", True, (("diff_value", "H"), ), apart=True),
+        ),
     ),
     accumulate=("float32", "float32"),
     narrow=(

@@ -849,6 +849,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_6_d(v
                     }
                     int64_t terms_ = 0;
                     for (int64_t t = 0; t < T; ++t) {
+                        opwright_ahead(key + (b * key_B + h * key_H + t * key_T + d * key_D), key_T * 2, T, n_ * 2);
                         const float same_0_ = opwright_from_bf16(flow[t + q * T + h * (Q * T) + b * (H * (Q * T))]);
                         opwright_bf16 key_room_[512];
                         const opwright_bf16 *restrict key_row_ = opwright_row_bf16(key + (b * key_B + h * key_H + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1017,6 +1018,88 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d_o
     }
 }
 
+// Processes contiguous cells of diff_query_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_q_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_query_sum_ = sums_;
+    const int64_t diff_query_B = sizes_->diff_query_B;
+    const int64_t diff_query_H = sizes_->diff_query_H;
+    const int64_t diff_query_Q = sizes_->diff_query_Q;
+    const int64_t diff_query_D = sizes_->diff_query_D;
+    const int64_t Q = sizes_->Q;
+    const int64_t block_ = diff_query_Q == 1 ? 4096 : opwright_apart(diff_query_Q, 1);
+    const int64_t H = sizes_->H;
+    const int64_t D = sizes_->D;
+    int64_t task_ = cell_ / Q;
+    int64_t row_ = task_ * Q - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, Q - (at_ - row_))) {
+        if (at_ - row_ == Q) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), Q);
+        const int64_t d = task_ % D;
+        const int64_t rest_1_ = task_ / D;
+        const int64_t h = rest_1_ % H;
+        const int64_t b = rest_1_ / H;
+        const int64_t q = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_query_room_[512];
+        opwright_bf16 * diff_query_first_ = call_->diff_query + (b * diff_query_B + h * diff_query_H + q * diff_query_Q + d * diff_query_D);
+        opwright_bf16 *restrict diff_query_row_ = diff_query_Q == 1 ? diff_query_first_ : diff_query_room_;
+        const float *restrict diff_query_sum__row_ = diff_query_sum_ + (at_ + (q - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_query_row_[i_] = opwright_to_bf16(diff_query_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_Q, n_);
+    }
+}
+
+// Processes contiguous cells of diff_query_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_h_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_query_sum_ = sums_;
+    const int64_t diff_query_B = sizes_->diff_query_B;
+    const int64_t diff_query_H = sizes_->diff_query_H;
+    const int64_t diff_query_Q = sizes_->diff_query_Q;
+    const int64_t diff_query_D = sizes_->diff_query_D;
+    const int64_t H = sizes_->H;
+    const int64_t block_ = diff_query_H == 1 ? 4096 : opwright_apart(diff_query_H, 1);
+    const int64_t Q = sizes_->Q;
+    const int64_t D = sizes_->D;
+    int64_t task_ = cell_ / H;
+    int64_t row_ = task_ * H - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, H - (at_ - row_))) {
+        if (at_ - row_ == H) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), H);
+        const int64_t d = task_ % D;
+        const int64_t rest_1_ = task_ / D;
+        const int64_t q = rest_1_ % Q;
+        const int64_t b = rest_1_ / Q;
+        const int64_t h = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_query_room_[512];
+        opwright_bf16 * diff_query_first_ = call_->diff_query + (b * diff_query_B + h * diff_query_H + q * diff_query_Q + d * diff_query_D);
+        opwright_bf16 *restrict diff_query_row_ = diff_query_H == 1 ? diff_query_first_ : diff_query_room_;
+        const float *restrict diff_query_sum__row_ = diff_query_sum_ + (at_ + (h - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_query_row_[i_] = opwright_to_bf16(diff_query_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_H, n_);
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d(void *context_, int64_t part_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
@@ -1082,6 +1165,138 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d(v
     }
 }
 
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_q(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_query = call_->diff_query;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_query_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_query_sum__at);
+    const int64_t diff_query_B = sizes_->diff_query_B;
+    const int64_t diff_query_H = sizes_->diff_query_H;
+    const int64_t diff_query_Q = sizes_->diff_query_Q;
+    const int64_t diff_query_D = sizes_->diff_query_D;
+    const int64_t D = sizes_->D;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(Q, B * H * D, parts_, diff_query_Q == 1 && D == 1 ? 4096 : opwright_apart(diff_query_Q, D));
+    const int64_t blocks_ = opwright_ceil_div(Q, block_);
+    const int64_t total_ = B * H * blocks_ * D;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % D;
+        const int64_t rest_1_ = first_task_ / D;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t h = rest_2_ % H;
+        int64_t b = rest_2_ / H;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(D, from_ + end_task_ - task_);
+            for (int64_t d = from_; d < to_; ++d) {
+                const int64_t q = at_ * block_;
+                const int64_t n_ = opwright_min(block_, Q - q);
+                opwright_bf16 diff_query_room_[512];
+                opwright_bf16 * diff_query_first_ = diff_query + (b * diff_query_B + h * diff_query_H + q * diff_query_Q + d * diff_query_D);
+                opwright_bf16 *restrict diff_query_row_ = diff_query_Q == 1 ? diff_query_first_ : diff_query_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_query_row_, diff_query_Q, n_ * 2, total_);
+                float diff_query_sum__room_[512];
+                const float *restrict diff_query_sum__row_ = opwright_row_f32(diff_query_sum_ + (d + q * D + h * (Q * D) + b * (H * (Q * D))), D, n_, diff_query_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_query_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_query_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_Q, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                h += 1;
+                if (h == H) {
+                    h = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_h(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_query = call_->diff_query;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_query_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_query_sum__at);
+    const int64_t diff_query_B = sizes_->diff_query_B;
+    const int64_t diff_query_H = sizes_->diff_query_H;
+    const int64_t diff_query_Q = sizes_->diff_query_Q;
+    const int64_t diff_query_D = sizes_->diff_query_D;
+    const int64_t D = sizes_->D;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(H, B * Q * D, parts_, diff_query_H == 1 && Q * D == 1 ? 4096 : opwright_apart(diff_query_H, Q * D));
+    const int64_t blocks_ = opwright_ceil_div(H, block_);
+    const int64_t total_ = B * Q * blocks_ * D;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % D;
+        const int64_t rest_1_ = first_task_ / D;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t q = rest_2_ % Q;
+        int64_t b = rest_2_ / Q;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(D, from_ + end_task_ - task_);
+            for (int64_t d = from_; d < to_; ++d) {
+                const int64_t h = at_ * block_;
+                const int64_t n_ = opwright_min(block_, H - h);
+                opwright_bf16 diff_query_room_[512];
+                opwright_bf16 * diff_query_first_ = diff_query + (b * diff_query_B + h * diff_query_H + q * diff_query_Q + d * diff_query_D);
+                opwright_bf16 *restrict diff_query_row_ = diff_query_H == 1 ? diff_query_first_ : diff_query_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_query_row_, diff_query_H, n_ * 2, total_);
+                float diff_query_sum__room_[512];
+                const float *restrict diff_query_sum__row_ = opwright_row_f32(diff_query_sum_ + (d + q * D + h * (Q * D) + b * (H * (Q * D))), Q * D, n_, diff_query_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_query_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_query_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_H, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                q += 1;
+                if (q == Q) {
+                    q = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_8_d(void *context_, int64_t part_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
@@ -1128,6 +1343,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_8_d(v
                     }
                     int64_t terms_ = 0;
                     for (int64_t q = 0; q < Q; ++q) {
+                        opwright_ahead(query + (b * query_B + h * query_H + q * query_Q + d * query_D), query_Q * 2, Q, n_ * 2);
                         const float same_0_ = opwright_from_bf16(flow[t + q * T + h * (Q * T) + b * (H * (Q * T))]);
                         opwright_bf16 query_room_[512];
                         const opwright_bf16 *restrict query_row_ = opwright_row_bf16(query + (b * query_B + h * query_H + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1296,6 +1512,88 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d_o
     }
 }
 
+// Processes contiguous cells of diff_key_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_t_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_key_sum_ = sums_;
+    const int64_t diff_key_B = sizes_->diff_key_B;
+    const int64_t diff_key_H = sizes_->diff_key_H;
+    const int64_t diff_key_T = sizes_->diff_key_T;
+    const int64_t diff_key_D = sizes_->diff_key_D;
+    const int64_t T = sizes_->T;
+    const int64_t block_ = diff_key_T == 1 ? 4096 : opwright_apart(diff_key_T, 1);
+    const int64_t H = sizes_->H;
+    const int64_t D = sizes_->D;
+    int64_t task_ = cell_ / T;
+    int64_t row_ = task_ * T - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, T - (at_ - row_))) {
+        if (at_ - row_ == T) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), T);
+        const int64_t d = task_ % D;
+        const int64_t rest_1_ = task_ / D;
+        const int64_t h = rest_1_ % H;
+        const int64_t b = rest_1_ / H;
+        const int64_t t = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_key_room_[512];
+        opwright_bf16 * diff_key_first_ = call_->diff_key + (b * diff_key_B + h * diff_key_H + t * diff_key_T + d * diff_key_D);
+        opwright_bf16 *restrict diff_key_row_ = diff_key_T == 1 ? diff_key_first_ : diff_key_room_;
+        const float *restrict diff_key_sum__row_ = diff_key_sum_ + (at_ + (t - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_key_row_[i_] = opwright_to_bf16(diff_key_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_T, n_);
+    }
+}
+
+// Processes contiguous cells of diff_key_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_h_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_key_sum_ = sums_;
+    const int64_t diff_key_B = sizes_->diff_key_B;
+    const int64_t diff_key_H = sizes_->diff_key_H;
+    const int64_t diff_key_T = sizes_->diff_key_T;
+    const int64_t diff_key_D = sizes_->diff_key_D;
+    const int64_t H = sizes_->H;
+    const int64_t block_ = diff_key_H == 1 ? 4096 : opwright_apart(diff_key_H, 1);
+    const int64_t T = sizes_->T;
+    const int64_t D = sizes_->D;
+    int64_t task_ = cell_ / H;
+    int64_t row_ = task_ * H - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, H - (at_ - row_))) {
+        if (at_ - row_ == H) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), H);
+        const int64_t d = task_ % D;
+        const int64_t rest_1_ = task_ / D;
+        const int64_t t = rest_1_ % T;
+        const int64_t b = rest_1_ / T;
+        const int64_t h = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_key_room_[512];
+        opwright_bf16 * diff_key_first_ = call_->diff_key + (b * diff_key_B + h * diff_key_H + t * diff_key_T + d * diff_key_D);
+        opwright_bf16 *restrict diff_key_row_ = diff_key_H == 1 ? diff_key_first_ : diff_key_room_;
+        const float *restrict diff_key_sum__row_ = diff_key_sum_ + (at_ + (h - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_key_row_[i_] = opwright_to_bf16(diff_key_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_H, n_);
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d(void *context_, int64_t part_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
@@ -1361,6 +1659,138 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d(v
     }
 }
 
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_t(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_key = call_->diff_key;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_key_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_key_sum__at);
+    const int64_t diff_key_B = sizes_->diff_key_B;
+    const int64_t diff_key_H = sizes_->diff_key_H;
+    const int64_t diff_key_T = sizes_->diff_key_T;
+    const int64_t diff_key_D = sizes_->diff_key_D;
+    const int64_t D = sizes_->D;
+    const int64_t T = sizes_->T;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(T, B * H * D, parts_, diff_key_T == 1 && D == 1 ? 4096 : opwright_apart(diff_key_T, D));
+    const int64_t blocks_ = opwright_ceil_div(T, block_);
+    const int64_t total_ = B * H * blocks_ * D;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % D;
+        const int64_t rest_1_ = first_task_ / D;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t h = rest_2_ % H;
+        int64_t b = rest_2_ / H;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(D, from_ + end_task_ - task_);
+            for (int64_t d = from_; d < to_; ++d) {
+                const int64_t t = at_ * block_;
+                const int64_t n_ = opwright_min(block_, T - t);
+                opwright_bf16 diff_key_room_[512];
+                opwright_bf16 * diff_key_first_ = diff_key + (b * diff_key_B + h * diff_key_H + t * diff_key_T + d * diff_key_D);
+                opwright_bf16 *restrict diff_key_row_ = diff_key_T == 1 ? diff_key_first_ : diff_key_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_key_row_, diff_key_T, n_ * 2, total_);
+                float diff_key_sum__room_[512];
+                const float *restrict diff_key_sum__row_ = opwright_row_f32(diff_key_sum_ + (d + t * D + h * (T * D) + b * (H * (T * D))), D, n_, diff_key_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_key_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_key_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_T, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                h += 1;
+                if (h == H) {
+                    h = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_h(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_key = call_->diff_key;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_key_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_key_sum__at);
+    const int64_t diff_key_B = sizes_->diff_key_B;
+    const int64_t diff_key_H = sizes_->diff_key_H;
+    const int64_t diff_key_T = sizes_->diff_key_T;
+    const int64_t diff_key_D = sizes_->diff_key_D;
+    const int64_t D = sizes_->D;
+    const int64_t T = sizes_->T;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(H, B * T * D, parts_, diff_key_H == 1 && T * D == 1 ? 4096 : opwright_apart(diff_key_H, T * D));
+    const int64_t blocks_ = opwright_ceil_div(H, block_);
+    const int64_t total_ = B * T * blocks_ * D;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % D;
+        const int64_t rest_1_ = first_task_ / D;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t t = rest_2_ % T;
+        int64_t b = rest_2_ / T;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(D, from_ + end_task_ - task_);
+            for (int64_t d = from_; d < to_; ++d) {
+                const int64_t h = at_ * block_;
+                const int64_t n_ = opwright_min(block_, H - h);
+                opwright_bf16 diff_key_room_[512];
+                opwright_bf16 * diff_key_first_ = diff_key + (b * diff_key_B + h * diff_key_H + t * diff_key_T + d * diff_key_D);
+                opwright_bf16 *restrict diff_key_row_ = diff_key_H == 1 ? diff_key_first_ : diff_key_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_key_row_, diff_key_H, n_ * 2, total_);
+                float diff_key_sum__room_[512];
+                const float *restrict diff_key_sum__row_ = opwright_row_f32(diff_key_sum_ + (d + t * D + h * (T * D) + b * (H * (T * D))), T * D, n_, diff_key_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_key_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_key_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_H, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                t += 1;
+                if (t == T) {
+                    t = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_10_w(void *context_, int64_t part_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
@@ -1407,6 +1837,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_10_w(
                     }
                     int64_t terms_ = 0;
                     for (int64_t q = 0; q < Q; ++q) {
+                        opwright_ahead(diff_dst + (b * diff_dst_B + h * diff_dst_H + q * diff_dst_Q + w * diff_dst_W), diff_dst_Q * 2, Q, n_ * 2);
                         const float same_0_ = opwright_from_bf16(share[t + q * T + h * (Q * T) + b * (H * (Q * T))]);
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (b * diff_dst_B + h * diff_dst_H + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
@@ -1575,6 +2006,88 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w_
     }
 }
 
+// Processes contiguous cells of diff_value_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_t_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_value_sum_ = sums_;
+    const int64_t diff_value_B = sizes_->diff_value_B;
+    const int64_t diff_value_H = sizes_->diff_value_H;
+    const int64_t diff_value_T = sizes_->diff_value_T;
+    const int64_t diff_value_W = sizes_->diff_value_W;
+    const int64_t T = sizes_->T;
+    const int64_t block_ = diff_value_T == 1 ? 4096 : opwright_apart(diff_value_T, 1);
+    const int64_t H = sizes_->H;
+    const int64_t W = sizes_->W;
+    int64_t task_ = cell_ / T;
+    int64_t row_ = task_ * T - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, T - (at_ - row_))) {
+        if (at_ - row_ == T) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), T);
+        const int64_t w = task_ % W;
+        const int64_t rest_1_ = task_ / W;
+        const int64_t h = rest_1_ % H;
+        const int64_t b = rest_1_ / H;
+        const int64_t t = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_value_room_[512];
+        opwright_bf16 * diff_value_first_ = call_->diff_value + (b * diff_value_B + h * diff_value_H + t * diff_value_T + w * diff_value_W);
+        opwright_bf16 *restrict diff_value_row_ = diff_value_T == 1 ? diff_value_first_ : diff_value_room_;
+        const float *restrict diff_value_sum__row_ = diff_value_sum_ + (at_ + (t - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_value_row_[i_] = opwright_to_bf16(diff_value_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_T, n_);
+    }
+}
+
+// Processes contiguous cells of diff_value_sum_, whose sums have just been computed.
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_h_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    const float *const diff_value_sum_ = sums_;
+    const int64_t diff_value_B = sizes_->diff_value_B;
+    const int64_t diff_value_H = sizes_->diff_value_H;
+    const int64_t diff_value_T = sizes_->diff_value_T;
+    const int64_t diff_value_W = sizes_->diff_value_W;
+    const int64_t H = sizes_->H;
+    const int64_t block_ = diff_value_H == 1 ? 4096 : opwright_apart(diff_value_H, 1);
+    const int64_t T = sizes_->T;
+    const int64_t W = sizes_->W;
+    int64_t task_ = cell_ / H;
+    int64_t row_ = task_ * H - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, H - (at_ - row_))) {
+        if (at_ - row_ == H) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), H);
+        const int64_t w = task_ % W;
+        const int64_t rest_1_ = task_ / W;
+        const int64_t t = rest_1_ % T;
+        const int64_t b = rest_1_ / T;
+        const int64_t h = begin_;
+        const int64_t n_ = end_ - begin_;
+        opwright_bf16 diff_value_room_[512];
+        opwright_bf16 * diff_value_first_ = call_->diff_value + (b * diff_value_B + h * diff_value_H + t * diff_value_T + w * diff_value_W);
+        opwright_bf16 *restrict diff_value_row_ = diff_value_H == 1 ? diff_value_first_ : diff_value_room_;
+        const float *restrict diff_value_sum__row_ = diff_value_sum_ + (at_ + (h - begin_));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            diff_value_row_[i_] = opwright_to_bf16(diff_value_sum__row_[i_]);
+        }
+        opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_H, n_);
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w(void *context_, int64_t part_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
@@ -1640,6 +2153,138 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w(
     }
 }
 
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_t(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_value = call_->diff_value;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_value_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_value_sum__at);
+    const int64_t diff_value_B = sizes_->diff_value_B;
+    const int64_t diff_value_H = sizes_->diff_value_H;
+    const int64_t diff_value_T = sizes_->diff_value_T;
+    const int64_t diff_value_W = sizes_->diff_value_W;
+    const int64_t W = sizes_->W;
+    const int64_t T = sizes_->T;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(T, B * H * W, parts_, diff_value_T == 1 && W == 1 ? 4096 : opwright_apart(diff_value_T, W));
+    const int64_t blocks_ = opwright_ceil_div(T, block_);
+    const int64_t total_ = B * H * blocks_ * W;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % W;
+        const int64_t rest_1_ = first_task_ / W;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t h = rest_2_ % H;
+        int64_t b = rest_2_ / H;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(W, from_ + end_task_ - task_);
+            for (int64_t w = from_; w < to_; ++w) {
+                const int64_t t = at_ * block_;
+                const int64_t n_ = opwright_min(block_, T - t);
+                opwright_bf16 diff_value_room_[512];
+                opwright_bf16 * diff_value_first_ = diff_value + (b * diff_value_B + h * diff_value_H + t * diff_value_T + w * diff_value_W);
+                opwright_bf16 *restrict diff_value_row_ = diff_value_T == 1 ? diff_value_first_ : diff_value_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_value_row_, diff_value_T, n_ * 2, total_);
+                float diff_value_sum__room_[512];
+                const float *restrict diff_value_sum__row_ = opwright_row_f32(diff_value_sum_ + (w + t * W + h * (T * W) + b * (H * (T * W))), W, n_, diff_value_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_value_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_value_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_T, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                h += 1;
+                if (h == H) {
+                    h = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
+static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_h(void *context_, int64_t part_)
+{
+    const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_value = call_->diff_value;
+    const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const diff_value_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_value_sum__at);
+    const int64_t diff_value_B = sizes_->diff_value_B;
+    const int64_t diff_value_H = sizes_->diff_value_H;
+    const int64_t diff_value_T = sizes_->diff_value_T;
+    const int64_t diff_value_W = sizes_->diff_value_W;
+    const int64_t W = sizes_->W;
+    const int64_t T = sizes_->T;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(H, B * T * W, parts_, diff_value_H == 1 && T * W == 1 ? 4096 : opwright_apart(diff_value_H, T * W));
+    const int64_t blocks_ = opwright_ceil_div(H, block_);
+    const int64_t total_ = B * T * blocks_ * W;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % W;
+        const int64_t rest_1_ = first_task_ / W;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t t = rest_2_ % T;
+        int64_t b = rest_2_ / T;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(W, from_ + end_task_ - task_);
+            for (int64_t w = from_; w < to_; ++w) {
+                const int64_t h = at_ * block_;
+                const int64_t n_ = opwright_min(block_, H - h);
+                opwright_bf16 diff_value_room_[512];
+                opwright_bf16 * diff_value_first_ = diff_value + (b * diff_value_B + h * diff_value_H + t * diff_value_T + w * diff_value_W);
+                opwright_bf16 *restrict diff_value_row_ = diff_value_H == 1 ? diff_value_first_ : diff_value_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_value_row_, diff_value_H, n_ * 2, total_);
+                float diff_value_sum__room_[512];
+                const float *restrict diff_value_sum__row_ = opwright_row_f32(diff_value_sum_ + (w + t * W + h * (T * W) + b * (H * (T * W))), T * W, n_, diff_value_sum__room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(diff_value_sum__row_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_value_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_H, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                t += 1;
+                if (t == T) {
+                    t = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
 static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_block_(void *context_, int64_t block_, int64_t worker_)
 {
     const attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_call_ *const whole_ = context_;
@@ -1677,21 +2322,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_block
     }
     {
         const opwright_product *const product_ = &own_.products_[2];
-        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d_of_sums};
+        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_q_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_h_of_sums};
         opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[7]] : 0;
         void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)call_.diff_query : (void *)(call_.scratch_ + sizes_->diff_query_sum__at);
         product_->block(product_->problem, call_.scratch_ + sizes_->flow_at, call_.key, packed_ + product_->packed, sums_, finish_, &call_, begin_, end_, call_.scratch_ + at_ + blocks_->scratch);
     }
     {
         const opwright_product *const product_ = &own_.products_[3];
-        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d_of_sums};
+        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_t_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_h_of_sums};
         opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[9]] : 0;
         void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)call_.diff_key : (void *)(call_.scratch_ + sizes_->diff_key_sum__at);
         product_->block(product_->problem, call_.scratch_ + sizes_->flow_at, call_.query, packed_ + product_->packed, sums_, finish_, &call_, begin_, end_, call_.scratch_ + at_ + blocks_->scratch);
     }
     {
         const opwright_product *const product_ = &own_.products_[4];
-        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w_of_sums};
+        opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_t_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_h_of_sums};
         opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[11]] : 0;
         void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)call_.diff_value : (void *)(call_.scratch_ + sizes_->diff_value_sum__at);
         product_->block(product_->problem, call_.scratch_ + sizes_->share_at, call_.diff_dst, packed_ + product_->packed, sums_, finish_, &call_, begin_, end_, call_.scratch_ + at_ + blocks_->scratch);
@@ -1771,7 +2416,7 @@ void OPWRIGHT_STEPS(attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf
     if (first_ <= 6 && 6 < last_ && sizes_->blocks_.count == 0) {
         const opwright_product *const product_ = &sizes_->products_[2];
         if (product_->run != 0) {
-            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d_of_sums};
+            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_q_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_h_of_sums};
             opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[7]] : 0;
             void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)diff_query : (void *)(call_.scratch_ + sizes_->diff_query_sum__at);
             product_->run(product_->problem, call_.scratch_ + sizes_->flow_at, key, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
@@ -1779,12 +2424,13 @@ void OPWRIGHT_STEPS(attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf
         if (product_->run == 0) opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_6_d, &call_);
     }
     if (first_ <= 7 && 7 < last_ && sizes_->products_[2].destination == OPWRIGHT_STORED && sizes_->blocks_.count == 0) {
-        opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d, &call_);
+        void (*const phases_[])(void *, int64_t) = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_d, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_q, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_7_h};
+        opwright_phase(team_, phases_[sizes_->lanes_[7]], &call_);
     }
     if (first_ <= 8 && 8 < last_ && sizes_->blocks_.count == 0) {
         const opwright_product *const product_ = &sizes_->products_[3];
         if (product_->run != 0) {
-            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d_of_sums};
+            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_t_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_h_of_sums};
             opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[9]] : 0;
             void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)diff_key : (void *)(call_.scratch_ + sizes_->diff_key_sum__at);
             product_->run(product_->problem, call_.scratch_ + sizes_->flow_at, query, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
@@ -1792,12 +2438,13 @@ void OPWRIGHT_STEPS(attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf
         if (product_->run == 0) opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_8_d, &call_);
     }
     if (first_ <= 9 && 9 < last_ && sizes_->products_[3].destination == OPWRIGHT_STORED && sizes_->blocks_.count == 0) {
-        opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d, &call_);
+        void (*const phases_[])(void *, int64_t) = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_d, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_t, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_9_h};
+        opwright_phase(team_, phases_[sizes_->lanes_[9]], &call_);
     }
     if (first_ <= 10 && 10 < last_ && sizes_->blocks_.count == 0) {
         const opwright_product *const product_ = &sizes_->products_[4];
         if (product_->run != 0) {
-            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w_of_sums};
+            opwright_finish *const finishes_[] = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_t_of_sums, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_h_of_sums};
             opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[11]] : 0;
             void *const sums_ = product_->destination == OPWRIGHT_OUTPUT ? (void *)diff_value : (void *)(call_.scratch_ + sizes_->diff_value_sum__at);
             product_->run(product_->problem, call_.scratch_ + sizes_->share_at, diff_dst, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
@@ -1805,6 +2452,7 @@ void OPWRIGHT_STEPS(attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf
         if (product_->run == 0) opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_10_w, &call_);
     }
     if (first_ <= 11 && 11 < last_ && sizes_->products_[4].destination == OPWRIGHT_STORED && sizes_->blocks_.count == 0) {
-        opwright_phase(team_, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w, &call_);
+        void (*const phases_[])(void *, int64_t) = {attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_w, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_t, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_11_h};
+        opwright_phase(team_, phases_[sizes_->lanes_[11]], &call_);
     }
 }

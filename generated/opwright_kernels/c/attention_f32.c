@@ -476,6 +476,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     for (int64_t t = 0; t < T; ++t) {
+                        opwright_ahead(share + (t + q * T + h * (Q * T) + b * (H * (Q * T))), 4, T, n_ * 4);
                         float share_room_[512];
                         const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h * (Q * T) + b * (H * (Q * T))), T, n_, share_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -653,6 +654,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     for (int64_t t = 0; t < T; ++t) {
+                        opwright_ahead(value + (b * value_B + h * value_H + t * value_T + w * value_W), value_T * 4, T, n_ * 4);
                         const float same_0_ = share[t + q * T + h * (Q * T) + b * (H * (Q * T))];
                         float value_room_[512];
                         const float *restrict value_row_ = opwright_row_f32(value + (b * value_B + h * value_H + t * value_T + w * value_W), value_W, n_, value_room_);
@@ -823,6 +825,93 @@ static void attention_f32_3_w_of_sums(const void *context_, int64_t cell_, int64
     }
 }
 
+// Processes contiguous cells of sums, whose sums have just been computed.
+static void attention_f32_3_q_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_f32_call_ *const call_ = context_;
+    const opwright_attention_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at);
+    const float *const sums = sums_;
+    const int64_t dst_B = sizes_->dst_B;
+    const int64_t dst_H = sizes_->dst_H;
+    const int64_t dst_Q = sizes_->dst_Q;
+    const int64_t dst_W = sizes_->dst_W;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t block_ = dst_Q == 1 ? 4096 : opwright_apart(dst_Q, 1);
+    const int64_t W = sizes_->W;
+    int64_t task_ = cell_ / Q;
+    int64_t row_ = task_ * Q - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, Q - (at_ - row_))) {
+        if (at_ - row_ == Q) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), Q);
+        const int64_t w = task_ % W;
+        const int64_t rest_1_ = task_ / W;
+        const int64_t h = rest_1_ % H;
+        const int64_t b = rest_1_ / H;
+        const int64_t q = begin_;
+        const int64_t n_ = end_ - begin_;
+        float dst_room_[512];
+        float * dst_first_ = call_->dst + (b * dst_B + h * dst_H + q * dst_Q + w * dst_W);
+        float *restrict dst_row_ = dst_Q == 1 ? dst_first_ : dst_room_;
+        const float *restrict sums_row_ = sums + (at_ + (q - begin_));
+        const float *restrict total_row_ = total + (q + h * Q + b * (H * Q));
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            dst_row_[i_] = sums_row_[i_] / total_row_[i_];
+        }
+        opwright_put_f32(dst_row_, dst_first_, dst_Q, n_);
+    }
+}
+
+// Processes contiguous cells of sums, whose sums have just been computed.
+static void attention_f32_3_h_of_sums(const void *context_, int64_t cell_, int64_t cells_, const void *sums_, int64_t part_)
+{
+    const attention_f32_call_ *const call_ = context_;
+    const opwright_attention_sizes *const sizes_ = call_->sizes_;
+    (void)part_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at);
+    const float *const sums = sums_;
+    const int64_t dst_B = sizes_->dst_B;
+    const int64_t dst_H = sizes_->dst_H;
+    const int64_t dst_Q = sizes_->dst_Q;
+    const int64_t dst_W = sizes_->dst_W;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t block_ = dst_H == 1 && Q == 1 ? 4096 : opwright_apart(dst_H, Q);
+    const int64_t W = sizes_->W;
+    int64_t task_ = cell_ / H;
+    int64_t row_ = task_ * H - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, H - (at_ - row_))) {
+        if (at_ - row_ == H) {
+            task_ += 1;
+            row_ = at_;
+        }
+        const int64_t begin_ = at_ - row_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), H);
+        const int64_t w = task_ % W;
+        const int64_t rest_1_ = task_ / W;
+        const int64_t q = rest_1_ % Q;
+        const int64_t b = rest_1_ / Q;
+        const int64_t h = begin_;
+        const int64_t n_ = end_ - begin_;
+        float dst_room_[512];
+        float * dst_first_ = call_->dst + (b * dst_B + h * dst_H + q * dst_Q + w * dst_W);
+        float *restrict dst_row_ = dst_H == 1 ? dst_first_ : dst_room_;
+        const float *restrict sums_row_ = sums + (at_ + (h - begin_));
+        float total_room_[512];
+        const float *restrict total_row_ = opwright_row_f32(total + (q + h * Q + b * (H * Q)), Q, n_, total_room_);
+        for (int64_t i_ = 0; i_ < n_; ++i_) {
+            dst_row_[i_] = sums_row_[i_] / total_row_[i_];
+        }
+        opwright_put_f32(dst_row_, dst_first_, dst_H, n_);
+    }
+}
+
 static void attention_f32_3_w(void *context_, int64_t part_)
 {
     const attention_f32_call_ *const call_ = context_;
@@ -891,6 +980,145 @@ static void attention_f32_3_w(void *context_, int64_t part_)
     }
 }
 
+static void attention_f32_3_q(void *context_, int64_t part_)
+{
+    const attention_f32_call_ *const call_ = context_;
+    float *const dst = call_->dst;
+    const opwright_attention_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at);
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t dst_B = sizes_->dst_B;
+    const int64_t dst_H = sizes_->dst_H;
+    const int64_t dst_Q = sizes_->dst_Q;
+    const int64_t dst_W = sizes_->dst_W;
+    const int64_t W = sizes_->W;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(Q, B * H * W, parts_, dst_Q == 1 && W == 1 ? 4096 : opwright_apart(dst_Q, W));
+    const int64_t blocks_ = opwright_ceil_div(Q, block_);
+    const int64_t total_ = B * H * blocks_ * W;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % W;
+        const int64_t rest_1_ = first_task_ / W;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t h = rest_2_ % H;
+        int64_t b = rest_2_ / H;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(W, from_ + end_task_ - task_);
+            for (int64_t w = from_; w < to_; ++w) {
+                const int64_t q = at_ * block_;
+                const int64_t n_ = opwright_min(block_, Q - q);
+                float dst_room_[512];
+                float * dst_first_ = dst + (b * dst_B + h * dst_H + q * dst_Q + w * dst_W);
+                float *restrict dst_row_ = dst_Q == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_Q, n_ * 4, total_);
+                float sums_room_[512];
+                const float *restrict sums_row_ = opwright_row_f32(sums + (w + q * W + h * (Q * W) + b * (H * (Q * W))), W, n_, sums_room_);
+                const float *restrict total_row_ = total + (q + h * Q + b * (H * Q));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = sums_row_[i_ + j_] / total_row_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = sums_row_[whole_ + j_] / total_row_[whole_ + j_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_Q, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                h += 1;
+                if (h == H) {
+                    h = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
+static void attention_f32_3_h(void *context_, int64_t part_)
+{
+    const attention_f32_call_ *const call_ = context_;
+    float *const dst = call_->dst;
+    const opwright_attention_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at);
+    float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    const int64_t dst_B = sizes_->dst_B;
+    const int64_t dst_H = sizes_->dst_H;
+    const int64_t dst_Q = sizes_->dst_Q;
+    const int64_t dst_W = sizes_->dst_W;
+    const int64_t W = sizes_->W;
+    const int64_t Q = sizes_->Q;
+    const int64_t H = sizes_->H;
+    const int64_t B = sizes_->B;
+    const int64_t block_ = opwright_block(H, B * Q * W, parts_, dst_H == 1 && Q * W == 1 && Q == 1 ? 4096 : opwright_min(opwright_apart(dst_H, Q * W), opwright_apart(Q, 1)));
+    const int64_t blocks_ = opwright_ceil_div(H, block_);
+    const int64_t total_ = B * Q * blocks_ * W;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t from_ = first_task_ % W;
+        const int64_t rest_1_ = first_task_ / W;
+        int64_t at_ = opwright_rest_by(rest_1_, blocks_);
+        const int64_t rest_2_ = opwright_floor_by(rest_1_, blocks_);
+        int64_t q = rest_2_ % Q;
+        int64_t b = rest_2_ / Q;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t to_ = opwright_min(W, from_ + end_task_ - task_);
+            for (int64_t w = from_; w < to_; ++w) {
+                const int64_t h = at_ * block_;
+                const int64_t n_ = opwright_min(block_, H - h);
+                float dst_room_[512];
+                float * dst_first_ = dst + (b * dst_B + h * dst_H + q * dst_Q + w * dst_W);
+                float *restrict dst_row_ = dst_H == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_H, n_ * 4, total_);
+                float sums_room_[512];
+                const float *restrict sums_row_ = opwright_row_f32(sums + (w + q * W + h * (Q * W) + b * (H * (Q * W))), Q * W, n_, sums_room_);
+                float total_room_[512];
+                const float *restrict total_row_ = opwright_row_f32(total + (q + h * Q + b * (H * Q)), Q, n_, total_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = sums_row_[i_ + j_] / total_row_[i_ + j_];
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = sums_row_[whole_ + j_] / total_row_[whole_ + j_];
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_H, n_);
+            }
+            task_ += to_ - from_ - 1;
+            from_ = 0;
+            at_ += 1;
+            if (at_ == blocks_) {
+                at_ = 0;
+                q += 1;
+                if (q == Q) {
+                    q = 0;
+                    b += 1;
+                }
+            }
+        }
+    }
+}
+
 static void attention_f32_block_(void *context_, int64_t block_, int64_t worker_)
 {
     const attention_f32_call_ *const whole_ = context_;
@@ -923,7 +1151,7 @@ static void attention_f32_block_(void *context_, int64_t block_, int64_t worker_
     }
     {
         const opwright_product *const product_ = &own_.products_[1];
-        opwright_finish *const finishes_[] = {attention_f32_3_w_of_sums};
+        opwright_finish *const finishes_[] = {attention_f32_3_w_of_sums, attention_f32_3_q_of_sums, attention_f32_3_h_of_sums};
         opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[3]] : 0;
         void *const sums_ = (void *)(call_.scratch_ + sizes_->sums_at);
         product_->block(product_->problem, call_.scratch_ + sizes_->share_at, call_.value, packed_ + product_->packed, sums_, finish_, &call_, begin_, end_, call_.scratch_ + at_ + blocks_->scratch);
@@ -967,7 +1195,7 @@ void OPWRIGHT_STEPS(attention_f32)(
     if (first_ <= 2 && 2 < last_ && sizes_->blocks_.count == 0) {
         const opwright_product *const product_ = &sizes_->products_[1];
         if (product_->run != 0) {
-            opwright_finish *const finishes_[] = {attention_f32_3_w_of_sums};
+            opwright_finish *const finishes_[] = {attention_f32_3_w_of_sums, attention_f32_3_q_of_sums, attention_f32_3_h_of_sums};
             opwright_finish *const finish_ = product_->destination == OPWRIGHT_FINISHED ? finishes_[sizes_->lanes_[3]] : 0;
             void *const sums_ = (void *)(call_.scratch_ + sizes_->sums_at);
             product_->run(product_->problem, call_.scratch_ + sizes_->share_at, value, sums_, finish_, &call_, team_, call_.scratch_ + product_->shared + product_->task * call_.parts_);
@@ -975,6 +1203,7 @@ void OPWRIGHT_STEPS(attention_f32)(
         if (product_->run == 0) opwright_phase(team_, attention_f32_2_w, &call_);
     }
     if (first_ <= 3 && 3 < last_ && sizes_->products_[1].destination == OPWRIGHT_STORED && sizes_->blocks_.count == 0) {
-        opwright_phase(team_, attention_f32_3_w, &call_);
+        void (*const phases_[])(void *, int64_t) = {attention_f32_3_w, attention_f32_3_q, attention_f32_3_h};
+        opwright_phase(team_, phases_[sizes_->lanes_[3]], &call_);
     }
 }
