@@ -158,6 +158,7 @@ STEPS = (
     "y[n, c] += select(at[n] == k, 1, 0) * x[k, c]",
     "y[k, c] += x[n, c] * (select(at[n] == k, 2, 0) * v[n])",
     "y[n] += select(at[n] == k and to[n] == c, select(v[k] > 0, 3, 0), 0) * x[k, c]",
+    "y[n, m] += select(at[n] == k, x[k, c] * v[m, c], 0)",
     "y[n, c] max= select(at[n, l] == k, x[k, c], -inf)",
     "y[k, c] += select(at[n] == k, x[n, c], 0)",
     "y[n, k] += select(at[n, c] == k, x[n, c], 0)",

@@ -146,7 +146,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = looked_up(picked(written_out(needed(separated(op), outputs))), op)
+    found = looked_up(picked(written_out(needed(separated(op), outputs)), op), op)
     found = accumulating(assigned(summed_first(found), plain), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)

@@ -66,7 +66,7 @@ def gathers(read: Read) -> list[Read]:
 
 def looked_up(found: Program, op: Op) -> Program:
     """The program in which steps go to the cells that their conditions name."""
-    integers = frozenset(t.name for t in op.tensors if all(row.get(t.name) in INTEGERS for row in op.dtypes))
+    integers = _integers(op)
     for part in found.parts:
         made = _at_cells(found, part, integers)
         if made is not part:
@@ -74,6 +74,11 @@ def looked_up(found: Program, op: Op) -> Program:
             once = _assigned(found, made)
             found = dataclasses.replace(found, parts=tuple(once if one is made else one for one in found.parts))
     return found
+
+
+def _integers(op: Op) -> frozenset[str]:
+    """The tensors of integers that are numbers of cells as they stand."""
+    return frozenset(t.name for t in op.tensors if all(row.get(t.name) in INTEGERS for row in op.dtypes))
 
 
 def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
@@ -177,18 +182,18 @@ def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> E
     return dataclasses.replace(value, arguments=(conjunction(left), inner, other))
 
 
-def picked(found: Program) -> Program:
+def picked(found: Program, op: Op) -> Program:
     """The program in which a factor that is 0 unless a letter is named is the condition of the whole product.
 
     What is picked becomes an array of its own where another sum follows, so that this may be a contraction.
     """
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
-        parts += _conditional(found, part, arrays)
+        parts += _conditional(found, part, arrays, _integers(op))
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
 
 
-def _conditional(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Part]:
+def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers: frozenset[str]) -> Iterator[Part]:
     """The steps that a sum of a product becomes; their arrays are added to `arrays`."""
     if part.operator == "sum":
         conditions, factors = _factors(part.formulas[0].value)
@@ -196,12 +201,22 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array]) -> Iterat
         named = picks(found, part, part.formulas[0]) if part.by is None and not part.where else ()
         apart = _apart(found, part, named, conditions, factors) if named and conditions else None
         if apart is not None:
-            array, first, value = apart
+            target, (array, first, value) = expr.names(part.target), apart
             arrays[array.name] = array
             yield first
-            yield from _conditional(
-                dataclasses.replace(found, arrays=arrays), part.of(part.target, "sum", value), arrays
-            )
+            found = dataclasses.replace(found, arrays=arrays)
+            tests: list[Expr] = [
+                Call("within", (_index(pick.value, integers), found.letters[pick.letter].extent))
+                for pick in named
+                if pick.letter not in target | expr.names(value)
+            ]
+            if tests and _letters(found, conjunction(conditions)) - {pick.letter for pick in named} <= target:
+                # What names no cell adds nothing, even beside infinite factors.
+                array, product, value = _array(found, part, [], [*factors_of(value)], target, tests, [])
+                arrays[array.name] = array
+                yield product
+                found = dataclasses.replace(found, arrays=arrays)
+            yield from _conditional(found, part.of(part.target, "sum", value), arrays, integers)
             return
     yield part
 

@@ -271,7 +271,7 @@ def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
     Letters that conditions name have one value for each of the others. Contractions count a quarter: 2**20 terms take
     one thread 20 us (AMD Zen 4, gcc 12.2, 128 x 128 x 64, f32), about as long as a second one needs to wake up.
     """
-    found = looked_up(picked(program(op)), op)
+    found = looked_up(picked(program(op), op), op)
     contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
     sums = []
     for part in found.parts:
