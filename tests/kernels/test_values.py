@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -157,6 +158,20 @@ def test_values_that_bf16_holds_are_stored_as_they_are_and_others_rounded() -> N
         assert got.dtype == bf16, name
         assert np.isnan(got[lost]).all(), name
         assert np.array_equal(got[~lost], exact.astype(bf16)[~lost]), name
+
+
+def test_powers_are_summed_with_any_exponent_and_choices_in_their_base(tmp_path: Path) -> None:
+    spec = LEVEL.replace("Levelled", "Powers").replace("X: M, Y: N}}]\ndtypes", "X: M}}]\ndtypes")
+    spec = spec[: spec.index("    - total")] + "    - b[m] += pow(max(a[m, n], 0.5), w[n])\n"
+    (op,), module = package({"powers.yaml": spec}, tmp_path, "powers_package")[0].ops, sys.modules["powers_package"]
+    random = np.random.default_rng(4)
+    for rows, columns in ((3, 1), (5, 31), (4, 33), (2, 700), (3, 0)):
+        a = (random.standard_normal((rows, columns)) * 2).astype(np.float32)
+        for w in (random.standard_normal(columns), np.full(columns, 2.0), np.full(columns, -1.5)):
+            wanted = (np.maximum(a, 0.5).astype(np.float64) ** w.astype(np.float32).astype(np.float64)).sum(1)
+            for given in (a, np.asfortranarray(a)):
+                found = getattr(module, op.function)(given, w.astype(np.float32))
+                assert np.allclose(found, wanted, rtol=1e-5), (rows, columns)
 
 
 def test_every_number_of_f16_is_widened_exactly_in_rows_of_any_length_and_stride(isa: str) -> None:

@@ -241,7 +241,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
                 if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
             )
             moves = moved(own.program, phase.parts, letter) is not None
-            terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * (len(phase.parts) > 1)
+            several = len(found.phases[one].parts) > 1  # before letters are joined, which makes more steps of one
+            terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * several
             far = apart(own.program, phase.parts, letter) and not _slides_before(found, one)
             crossed = crossing(op, own.program, phase, letter)[1]
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)

@@ -7,6 +7,7 @@ on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
@@ -61,7 +62,8 @@ class Row:
         self.lined = False  # whether it is stored a line at a time
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
-        self.inside = LaneValues(**own, lane=self.lane, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
+        makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
+        self.inside = makers(**own, lane=self.lane, reduces=self.lane not in expr.names(part.target))
 
     @staticmethod
     def possible(elements: Elements, part: Part, formula: Formula) -> bool:
@@ -221,12 +223,24 @@ class Row:
         if tree not in self.functions:
             argument = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[0]))
             self.functions[tree] = name = f"made_{len(self.functions)}_"
-            cell = Assign(Index(Name(name), Name("i_")), argument, source=self.part.source)
-            loop = For("i_", ZERO, N, (cell,), source=self.part.source)
-            self.before += [DeclareArray(name, "float", ROOM), loop, _made_of_row(tree, name)]
+            cell = Index(Name(name), Name("i_"))
+            self.before += [
+                DeclareArray(name, "float", ROOM),
+                self.along(Assign(cell, argument, source=self.part.source)),
+            ]
+            if tree.function == "pow":
+                exponent = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[1]))
+                power = Call("opwright_pow_f32", (cell, exponent))
+                self.before.append(self.along(Assign(cell, power, source=self.part.source)))
+            else:
+                self.before.append(_made_of_row(tree, name))
             self.elements.buffered(ZERO)
             self.elements.position = position
         return Index(Name(self.functions[tree]), position)
+
+    def along(self, cell: Stmt) -> For:
+        """The loop over lanes of one assignment."""
+        return For("i_", ZERO, N, (cell,), source=self.part.source)
 
     def read(self, read: Read) -> Expr:
         """An element in the loop over lanes."""
