@@ -49,11 +49,6 @@ def product(left: Expr, right: Expr) -> Expr:
     return (right if left == ONE else left) if ONE in (left, right) else Binary("*", left, right)
 
 
-def spatial_names(op: Op) -> tuple[str, ...]:
-    """The names of an operation's spatial axes in C."""
-    return SPATIAL_AXES[3 - op.spatial_rank.max :]
-
-
 class Elements:
     """Constants, integers and elements of arrays, as one phase needs them."""
 
@@ -73,7 +68,7 @@ class Elements:
         self.stretches = False
         self.minimum = {dim.symbol: dim.min or 0 for dim in op.dims.values()}
         self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
-        self.axes = spatial_names(op)
+        self.axes = SPATIAL_AXES[3 - op.spatial_rank.max :]  # as C names them
         # the letter of tasks along which rows are turned, those rows, and where they are kept
         self.crossing, self.crossed = crossing(op, found.program, phase, lanes or "")
         self.rooms: list[DeclareArray] = []

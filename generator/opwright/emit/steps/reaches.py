@@ -80,10 +80,9 @@ class ReachWriter(Writer):
     def numbers(self) -> None:
         """Numbers of letters that become real: the type of a row's values must hold all of them."""
         real = [part for part in self.program.parts if part.target.tensor not in self.program.integers]
-        found = {n for part in real for f in part.formulas for n in _valued(f.value)}
-        for text in sorted(
-            {python(self.span(n), self.vectors) for n in found if isinstance(n, Call) and n.function == "number"}
-        ):
+        values = [node for part in real for formula in part.formulas for node in _valued(formula.value)]
+        numbers = [node for node in values if isinstance(node, Call) and node.function == "number"]
+        for text in dict.fromkeys(python(self.span(number), self.vectors) for number in numbers):
             self.add("counted", value=text)
 
 
