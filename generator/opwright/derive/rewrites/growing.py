@@ -1,8 +1,8 @@
 """Outputs whose cells grow where they lie, without an array of sums that a last step copies.
 
 In: a phase and a row of data types. Out: the same phase, in which each such output is begun by a step of its own and
-takes the terms itself: one that has the type of its sums, where a task has more of these than lanes, as in the gradient
-of a window. Every cell adds the same terms in the same order.
+takes the terms itself: one that has the type of its sums, or whose steps only set cells, where a task has more of
+these than lanes, as in the gradient of a window. Every cell adds the same terms in the same order.
 
 Where tasks have blocks of lanes, it depends on a call whether these are neighbours in the output. If they lie apart
 there, each term would gather and scatter them: such sums stay, and are the output itself in calls whose lanes are
@@ -38,6 +38,8 @@ def grown(
     """By array of sums, the output that it is in some calls, and the axis along which its lanes go."""
     made: dict[str, tuple[str, int]] = {}
     for copy, sums in _copies(op, found, phase, row, is_number):
+        if row[copy.target.tensor] != row["accumulate"]:
+            continue
         axis = _lane_axis(found, phase, sums, lanes)
         if axis is not None:
             made[sums] = copy.target.tensor, axis
@@ -57,10 +59,18 @@ def _copies(
     for copy in phase.parts:
         output = copy.target.tensor
         sums = accumulator(output)
-        alike = output in always and sums in found.private and row[output] == row["accumulate"]
+        private = output in always and sums in found.private
+        alike = private and (row[output] == row["accumulate"] or _only_set(found, copy, sums))
         same = copy.formulas[0].value == Read(sums, copy.target.indices)
         if alike and same and not is_number(sums) and _many(found, phase, sums):
             yield copy, sums
+
+
+def _only_set(found: Staged, copy: Part, sums: str) -> bool:
+    """Whether steps set cells that only the last one reads: rounded as they come, they are what it would store."""
+    others = [part for part in found.program.parts if part is not copy]
+    written = all(part.operator == "set" for part in others if part.target.tensor == sums)
+    return written and not any(read.tensor == sums for part in others for read in part.reads)
 
 
 def _lane_axis(found: Staged, phase: Phase, sums: str, lanes: str | None) -> int | None:
