@@ -17,6 +17,7 @@ from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")
+LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product
 RANDOM = 40 if FULL else 4
 CALLS = 12 if FULL else 6
 Made = tuple[ModuleType, list[Einsum]]
@@ -26,7 +27,7 @@ Made = tuple[ModuleType, list[Einsum]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     rng = np.random.default_rng(3)
     drawn = []
-    for number, notation in enumerate((*TURNED, *DIAGONALS)):
+    for number, notation in enumerate((*TURNED, *DIAGONALS, *LONE)):
         factors, out = notation.split("->")
         drawn.append(einsum(f"Einsum{number}", factors.split(","), out))
     drawn += [draw(rng, f"Einsum{len(drawn) + number}") for number in range(RANDOM)]

@@ -52,7 +52,8 @@ def following(phase: Phase, part: Part, private: frozenset[str], lane: str) -> t
     at = [number for number, other in enumerate(parts) if other in (part, *readers)]
     # what stands between them and reads no sums is another case of a step that does
     others = [other for other in parts[at[0] : at[-1]] if other not in (part, *readers)]
-    if {(other.number, other.by) for other in others} - {(other.number, other.by) for other in readers}:
+    known = {(other.number, other.by, other.target.tensor) for other in readers}
+    if {(other.number, other.by, other.target.tensor) for other in others} - known:
         return ()
     return readers if all(_follows(phase, part, reader) for reader in readers) else ()
 
