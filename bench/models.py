@@ -1,7 +1,8 @@
 """Models of PyTorch on the package's kernels, beside PyTorch's own and `torch.compile`: python bench/models.py.
 
-Prints, for inference and a step of training, PyTorch's time by ours: above 1, the package is faster. The candidates
-take turns in one process, and medians are compared.
+Prints, for inference and a step of training, PyTorch's time by ours: above 1, the package is faster. With `--compile`
+also the time of `torch.compile` by ours, and `both`, its time by that of the same graphs on the package's kernels. The
+candidates take turns in one process, and medians are compared.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def measured(row: Row, dtype: Any, seconds: float, compiled: bool) -> Iterator[t
     run = step if training else inference
     modes: dict[str, tuple[Any, Any]] = {"ours": (model, kernels.enabled), "eager": (model, nullcontext)}
     if compiled:
-        modes["compile"] = torch.compile(model), nullcontext
+        graphs = torch.compile(model)
+        modes |= {"compile": (graphs, nullcontext), "both": (graphs, kernels.enabled)}
     times: dict[str, list[float]] = {mode: [] for mode in modes}
     calls = {mode: (partial(run, called, src), within) for mode, (called, within) in modes.items()}
     for call in calls.values():
@@ -71,9 +73,11 @@ def measured(row: Row, dtype: Any, seconds: float, compiled: bool) -> Iterator[t
     while time.perf_counter() < end or len(times["ours"]) < 3:
         for mode, call in calls.items():
             times[mode].append(timed(*call))
-    mine = statistics.median(times.pop("ours"))
-    for mode, found in times.items():
-        yield mode, statistics.median(found) / mine
+    medians = {mode: statistics.median(found) for mode, found in times.items()}
+    yield "eager", medians["eager"] / medians["ours"]
+    if compiled:
+        yield "compile", medians["compile"] / medians["ours"]
+        yield "both", medians["compile"] / medians["both"]
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ and the two sides are compared exactly on integers; otherwise by central differe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +58,18 @@ def tied(forward: Op, backward: Op) -> Tie:
 def doubled(op: Op) -> Op:
     """The operation with f64 in place of every real type, without conversions to one."""
     attributes = tuple(attribute for attribute in op.attributes if not attribute.dtype_of)
+    gone = {attribute.name for attribute in op.attributes if attribute.dtype_of}
     rows = [{name: "f64" if dtype in REAL else dtype for name, dtype in row.items()} for row in op.dtypes]
     rows = [row for number, row in enumerate(rows) if row not in rows[:number] and row["accumulate"] == "f64"]
     rows.sort(key=lambda row: sum(dtype != "f64" for dtype in row.values()))  # a call takes the first row that fits
-    return dataclasses.replace(op, dtypes=tuple(rows), attributes=attributes, semantics=_unrounded(op.semantics))
+    return dataclasses.replace(op, dtypes=tuple(rows), attributes=attributes, semantics=_unrounded(op.semantics, gone))
 
 
-def _unrounded(semantics: Semantics) -> Semantics:
-    """The same steps without conversions to real types."""
+def _unrounded(semantics: Semantics, gone: Collection[str | None]) -> Semantics:
+    """The same steps without conversions to real types, and without choices by attributes that are gone.
+
+    These state data types: what they choose among differs in conversions.
+    """
 
     def plain(tree: Expr) -> Expr:
         for node in expr.walk(tree):
@@ -76,9 +80,11 @@ def _unrounded(semantics: Semantics) -> Semantics:
     def made(one: Assignment | None) -> Assignment | None:
         return one and dataclasses.replace(one, value=plain(one.value))
 
-    steps = [
-        dataclasses.replace(s, do=made(s.do), cases={w: made(c) for w, c in s.cases.items()}) for s in semantics.steps
+    known = [
+        dataclasses.replace(s, do=next(iter(s.cases.values())), by=None, cases={}) if s.by in gone else s
+        for s in semantics.steps
     ]
+    steps = [dataclasses.replace(s, do=made(s.do), cases={w: made(c) for w, c in s.cases.items()}) for s in known]
     return dataclasses.replace(semantics, steps=tuple(steps))
 
 
