@@ -145,10 +145,9 @@ class Row:
 
     def added(self, cells: Expr) -> tuple[Stmt, ...]:
         """Combines the terms of lanes with an array of as many cells."""
-        source = self.part.source
         made = self.made(Name("i_"))
-        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, source)
-        return (*self.before, For("i_", ZERO, N, (term,), source=source))
+        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, self.part.source)
+        return (*self.before, self.along(term))
 
     def powers(self, loop: Callable[[expr.Expr], list[Stmt]]) -> list[Stmt]:
         """Loops for a power with an exponent that is equal for all lanes: small ones are products."""
@@ -224,10 +223,8 @@ class Row:
             argument = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[0]))
             self.functions[tree] = name = f"made_{len(self.functions)}_"
             cell = Index(Name(name), Name("i_"))
-            self.before += [
-                DeclareArray(name, "float", ROOM),
-                self.along(Assign(cell, argument, source=self.part.source)),
-            ]
+            first = self.along(Assign(cell, argument, source=self.part.source))
+            self.before += [DeclareArray(name, "float", ROOM), first]
             if tree.function == "pow":
                 exponent = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[1]))
                 power = Call("opwright_pow_f32", (cell, exponent))
@@ -324,10 +321,9 @@ class Row:
             if flat is None:
                 self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source, unroll=GATHERED))
                 return room
-            self.before.append(Declare(f"{name}gaps_", Conditional(flat, ZERO, N)))
-            self.before.append(
-                For("i_", ZERO, Name(f"{name}gaps_"), (gathered,), source=self.part.source, unroll=GATHERED)
-            )
+            gaps = Name(f"{name}gaps_")
+            self.before.append(Declare(gaps.name, Conditional(flat, ZERO, N)))
+            self.before.append(For("i_", ZERO, gaps, (gathered,), source=self.part.source, unroll=GATHERED))
             here = Conditional(
                 flat, Call(f"opwright_row_{dtype}", (elements.address(read), stride, N, Name(room))), Name(room)
             )
