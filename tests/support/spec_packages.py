@@ -18,8 +18,10 @@ from opwright.oracle import interpret
 
 from .spec_calls import Caller, Drawn, Rng
 
-# A compiler that takes the least time: what is tested here is whether values are right.
+# A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
+# another one, so that its kernels never serve where speed counts.
 QUICK = """#!/bin/sh
+[ "$1" = --version ] && echo "but hardly optimising"
 for word do
   shift
   [ "$word" = -O2 ] && word=-O1
