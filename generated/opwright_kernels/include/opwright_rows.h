@@ -3180,11 +3180,12 @@ static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t
 // A row of f32 as f16, by an instruction if there is one: it gives the bits of opwright_to_f16, also for NaN.
 static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int64_t n)
 {
-    int64_t i = 0;
+    int64_t whole = 0;
 #if defined(__AVX512F__) && defined(__GNUC__)
     typedef float opwright_wide __attribute__((vector_size(64)));
     typedef short opwright_halves __attribute__((vector_size(32)));
-    for (; i + 16 <= n; i += 16) {
+    whole = n / 16 * 16;
+    for (int64_t i = 0; i < whole; i += 16) {
         opwright_wide cells;
         memcpy(&cells, from + i, sizeof cells);
         const opwright_halves made = __builtin_ia32_vcvtps2ph512_mask(cells, 0, (opwright_halves){0}, 0xFFFF);
@@ -3193,14 +3194,15 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
 #elif defined(__F16C__) && defined(__GNUC__)
     typedef float opwright_wide __attribute__((vector_size(32)));
     typedef short opwright_halves __attribute__((vector_size(16)));
-    for (; i + 8 <= n; i += 8) {
+    whole = n / 8 * 8;
+    for (int64_t i = 0; i < whole; i += 8) {
         opwright_wide cells;
         memcpy(&cells, from + i, sizeof cells);
         const opwright_halves made = __builtin_ia32_vcvtps2ph256(cells, 0);
         memcpy(to + i, &made, sizeof made);
     }
 #endif
-    for (; i < n; ++i) {
+    for (int64_t i = whole; i < n; ++i) {
         to[i] = opwright_to_f16(from[i]);
     }
 }
@@ -3210,11 +3212,12 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step,
 {
     opwright_f16 room[512];
     const opwright_f16 *const row = opwright_row_f16(from, step, n, room);
-    int64_t i = 0;
+    int64_t whole = 0;
 #if defined(__AVX512F__) && defined(__GNUC__)
     typedef float opwright_wide __attribute__((vector_size(64)));
     typedef short opwright_halves __attribute__((vector_size(32)));
-    for (; i + 16 <= n; i += 16) {
+    whole = n / 16 * 16;
+    for (int64_t i = 0; i < whole; i += 16) {
         opwright_halves cells;
         memcpy(&cells, row + i, sizeof cells);
         const opwright_wide made = __builtin_ia32_vcvtph2ps512_mask(cells, (opwright_wide){0}, (short)0xFFFF, 4);
@@ -3223,14 +3226,15 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step,
 #elif defined(__F16C__) && defined(__GNUC__)
     typedef float opwright_wide __attribute__((vector_size(32)));
     typedef short opwright_halves __attribute__((vector_size(16)));
-    for (; i + 8 <= n; i += 8) {
+    whole = n / 8 * 8;
+    for (int64_t i = 0; i < whole; i += 8) {
         opwright_halves cells;
         memcpy(&cells, row + i, sizeof cells);
         const opwright_wide made = __builtin_ia32_vcvtph2ps256(cells);
         memcpy(to + i, &made, sizeof made);
     }
 #endif
-    for (; i < n; ++i) {
+    for (int64_t i = whole; i < n; ++i) {
         to[i] = opwright_from_f16(row[i]);
     }
 }
