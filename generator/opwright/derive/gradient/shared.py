@@ -113,7 +113,10 @@ def _calls(tree: Expr) -> Iterator[Call]:
 
 def _repeated(statements: Sequence[Statement], found: Program) -> Call | None:
     """The largest function that occurs in several places, of elements at plain letters."""
-    counts = Counter(call for s in statements for value in s.cases.values() for call in _calls(value))
+    counts: Counter[Call] = Counter()
+    for statement in statements:  # of which one case is computed
+        cases = [Counter(_calls(value)) for value in statement.cases.values()]
+        counts.update({call: max(case[call] for case in cases) for call in set().union(*cases)})
     many = [call for call, count in counts.items() if count > 1 and _at_letters(call, found)]
     return max(many, key=expr.depth, default=None)
 
