@@ -154,7 +154,7 @@ def _dims(letters: str) -> str:
 
 def arrays(rng: Rng, chain: Chain, dtype: np.dtype) -> list[np.ndarray]:
     """Inputs of small integers; sometimes a letter has no values, an input is a view, and some cells are infinite."""
-    sizes = {letter: int(rng.choice(EXTENTS)) for letter in {*"".join(chain.inputs)}}
+    sizes = {letter: int(rng.choice(EXTENTS)) for letter in sorted({*"".join(chain.inputs)})}
     while np.prod([float(size) for size in sizes.values()]) > MOST:
         sizes[str(rng.choice(sorted(sizes)))] = 2
     if rng.random() < 0.1:

@@ -123,7 +123,7 @@ semantics:
 
 def call(rng: Rng, drawn: Drawn, kind: str) -> tuple[list[Any], dict[str, Any]]:
     """Arrays of small integers in any place of memory, and attributes."""
-    sizes = {c: int(rng.choice([1, 2, 3, 5, 8, 17])) for c in {*"".join(drawn.axes.values())}}
+    sizes = {c: int(rng.choice([1, 2, 3, 5, 8, 17])) for c in sorted({*"".join(drawn.axes.values())})}
     for letter, (o, k, stride, _, _) in drawn.moves.items():
         sizes[k] = int(rng.choice([1, 2, 3, 4]))
         sizes[o] = int(rng.choice([1, 4, 9, 20] if len(drawn.moves) < 3 else [1, 4, 7]))
