@@ -93,7 +93,7 @@ def is_separable(op: Op, tensor: Tensor) -> bool:
     reckoned: list[Expr] = [letter.extent for letter in program.letters.values() if letter.extent != extent]
     for part in program.parts:
         reckoned += [guard.tree for guard in part.where]
-        reckoned += [name for formula in part.formulas for name in _loose(formula.value)]
+        reckoned += [Name(name) for formula in part.formulas for name in expr.names_outside_indices(formula.value)]
         for read in (part.target, *part.reads):
             for axis, index in zip(program.arrays[read.tensor].axes, read.indices, strict=True):
                 if (index == letters[0]) != (axis.extent == extent):
@@ -102,14 +102,6 @@ def is_separable(op: Op, tensor: Tensor) -> bool:
                 reckoned += [index] if index != letters[0] else []
     used = frozenset[str]().union(*map(expr.names, reckoned))
     return not used & {letters[0].id, *expr.names(extent)}
-
-
-def _loose(tree: Expr) -> Iterator[Expr]:
-    """The names of a tree outside the indices of its elements."""
-    if isinstance(tree, Name):
-        yield tree
-    for child in () if isinstance(tree, Read) else expr.children(tree):
-        yield from _loose(child)
 
 
 def in_place(op: Op) -> dict[str, tuple[str, ...]]:

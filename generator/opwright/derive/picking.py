@@ -141,20 +141,13 @@ def _index(value: Expr, integers: frozenset[str]) -> Expr:
     whole = all(read.tensor in integers for read in reads)
     sums = len(reads) == 1 and all(
         (isinstance(node, Binary) and node.op in ("+", "-")) or isinstance(node, (Name, Read, Number))
-        for node in _outside(value)
+        for node in expr.outside_indices(value)
     )
     positive = not any(
-        isinstance(node, Binary) and node.op == "-" and expr.reads(node.right) for node in _outside(value)
+        isinstance(node, Binary) and node.op == "-" and expr.reads(node.right) for node in expr.outside_indices(value)
     )
-    reals = any(isinstance(node, Number) and not isinstance(node.value, int) for node in _outside(value))
+    reals = any(isinstance(node, Number) and not isinstance(node.value, int) for node in expr.outside_indices(value))
     return value if whole and sums and positive and not reals else Call("cell", (value,))
-
-
-def _outside(tree: Expr) -> Iterator[Expr]:
-    """The nodes of a tree but for those of indices."""
-    yield tree
-    for child in () if isinstance(tree, Read) else expr.children(tree):
-        yield from _outside(child)
 
 
 def _counted(value: Expr, letter: str) -> bool:
@@ -162,7 +155,7 @@ def _counted(value: Expr, letter: str) -> bool:
     counts = ("number", "floor", "ceil", "prod")
     return any(
         letter in expr.names(node)
-        for node in _outside(value)
+        for node in expr.outside_indices(value)
         if (isinstance(node, Call) and node.function in counts) or (isinstance(node, Binary) and node.op == "%")
     ) or any(
         isinstance(node, Call) and node.function == "number" and letter in expr.names(node) for node in expr.walk(value)

@@ -316,6 +316,19 @@ def walk(tree: Expr) -> Iterator[Expr]:
         left.extend(reversed(children(node)))
 
 
+def outside_indices(tree: Expr) -> Iterator[Expr]:
+    """The nodes of a tree but for those of indices, which are integers whatever the tree is."""
+    left = [tree]
+    while left:
+        yield (node := left.pop())
+        left.extend(() if isinstance(node, Read) else reversed(children(node)))
+
+
+def names_outside_indices(tree: Expr) -> frozenset[str]:
+    """The symbols in a tree but for those in indices of reads."""
+    return frozenset(node.id for node in outside_indices(tree) if isinstance(node, Name))
+
+
 @memoised
 def of_bits(tree: Expr) -> bool:
     """Whether a tree calls a function of bits, so that its values are integers of 64 bits."""

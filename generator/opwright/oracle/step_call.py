@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..language import expr
 from ..language.evaluate import evaluate
-from ..language.expr import Call, Expr, Read
+from ..language.expr import Call
 from ..language.model import Op
 from .extents import Facts, each
 from .statements import integers_of
@@ -50,20 +50,12 @@ def first_array(entry: Array | Sequence[Array] | None) -> Array | None:
     return (entry[0] if entry else None) if isinstance(entry, (list, tuple)) else entry  # type: ignore[return-value]
 
 
-def _valued(tree: Expr) -> Iterator[Expr]:
-    """A value without the indices of its elements, which are separate integers."""
-    yield tree
-    if not isinstance(tree, Read):
-        for child in expr.children(tree):
-            yield from _valued(child)
-
-
 def numbers_beyond(op: Op, row: Mapping[str, str] | None, facts: Facts) -> bool:
     """Whether letters have more values than the type of computation represents exactly."""
     maximum = {"f32": 2**24, "f64": 2**53}.get(row["accumulate"], 2**62) if row else 2**62
     made = [a for step in op.semantics.steps for a in step.assignments]
     trees = [a.value for a in made if a.target.tensor not in integers_of(op)]
-    for call in {node for tree in trees for node in _valued(tree) if isinstance(node, Call)}:
+    for call in {node for tree in trees for node in expr.outside_indices(tree) if isinstance(node, Call)}:
         letters = sorted(expr.names(call)) if call.function == "number" else []
         known = [letter for letter in letters if expr.names(op.semantics.ranges[letter].tree) <= facts.keys()]
         extents = [evaluate(op.semantics.ranges[letter].tree, facts) for letter in known]

@@ -57,7 +57,7 @@ def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]
     for extent, outer, inner, index in pairs:
         if {outer, inner} & {*part.letters} or part.where or contraction(found, part):
             continue
-        numbers = frozenset[str]().union(*(_outside(formula.value) for formula in part.formulas))
+        numbers = frozenset[str]().union(*(expr.names_outside_indices(formula.value) for formula in part.formulas))
         for letter in (letter for letter in part.letters if letter not in numbers):
             quotient = Call("floor", (Binary("/", Name(letter), found.letters[inner].extent),))
             read = any(quotient in one.indices for one in part.reads)
@@ -66,14 +66,6 @@ def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]
                 part = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
                 break
     return part
-
-
-def _outside(tree: Expr) -> frozenset[str]:
-    """The names outside of indices."""
-    if isinstance(tree, Name):
-        return frozenset({tree.id})
-    children = () if isinstance(tree, Read) else expr.children(tree)
-    return frozenset[str]().union(*map(_outside, children))
 
 
 def _turned(found: Program, part: Part) -> Part:

@@ -115,14 +115,6 @@ def _reached(op: Op, assignment: Assignment, letters: set[str]) -> Iterator[Prob
                 yield Problem(at.moved(read.column), RULE, message)
             elif not isinstance(index, Name) and (found := sorted(expr.names(index) & letters)):
                 yield _loose(found[0], op, at.moved(read.column))
-    inside = _outside(assignment.value)
+    inside = expr.names_outside_indices(assignment.value)
     if found := sorted(inside & letters):
         yield _loose(found[0], op, assignment.value_at)
-
-
-def _outside(tree: expr.Expr) -> frozenset[str]:
-    """The names of a value outside indices."""
-    if isinstance(tree, Name):
-        return frozenset({tree.id})
-    children = () if isinstance(tree, expr.Read) else expr.children(tree)
-    return frozenset[str]().union(*map(_outside, children))

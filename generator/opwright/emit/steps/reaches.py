@@ -5,8 +5,6 @@ In: an operation of steps. Out: statements of a generated `resolve`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ...derive.program import program
 from ...derive.whole import divisors, exact_quotients, whole_trees
 from ...language import expr
@@ -80,14 +78,7 @@ class ReachWriter(Writer):
     def numbers(self) -> None:
         """Numbers of letters that become real: the type of a row's values must hold all of them."""
         real = [part for part in self.program.parts if part.target.tensor not in self.program.integers]
-        values = [node for part in real for formula in part.formulas for node in _valued(formula.value)]
+        values = [node for part in real for formula in part.formulas for node in expr.outside_indices(formula.value)]
         numbers = [node for node in values if isinstance(node, Call) and node.function == "number"]
         for text in dict.fromkeys(python(self.span(number), self.vectors) for number in numbers):
             self.add("counted", value=text)
-
-
-def _valued(tree: Expr) -> Iterator[Expr]:
-    """The nodes of a value outside indices, which are integers."""
-    yield tree
-    for child in () if isinstance(tree, expr.Read) else expr.children(tree):
-        yield from _valued(child)
