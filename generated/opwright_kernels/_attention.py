@@ -243,7 +243,7 @@ OPERATION = StepOperation(
         4,
         ("b", "h", "q"),
         ("product", "share", "total", "sums"),
-        ((1, (0, )), ),
+        ((1, (0, )), (3, (0, )), ),
     ),
     roles=(
         (

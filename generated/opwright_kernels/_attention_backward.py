@@ -370,7 +370,7 @@ OPERATION = StepOperation(
         12,
         ("b", "h"),
         ("product", "share", "slope", "flow", "diff_query_sum_", "diff_key_sum_", "diff_value_sum_"),
-        (),
+        ((3, (0, 1, )), (5, (0, )), (7, (0, 1, )), (9, (0, 1, )), (11, (0, 1, )), ),
     ),
     roles=(
         ("factor[] = 1 / sqrt(D)", {}),

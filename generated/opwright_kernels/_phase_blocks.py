@@ -21,7 +21,7 @@ from ._step_sizes import Sizes, lines
 class Blocks:
     """Phases [first, last): the letters of their tasks in order, and the arrays that they leave for each other.
 
-    `rows` are the phases whose own functions run, each with the lanes that it may have.
+    `rows` are the phases other than sums and copies of them, each with the lanes that it may have.
     """
 
     first: int

@@ -20,7 +20,7 @@ from support.random_chains import ATTENTION, NARROWED, Chain
 from support.random_contractions import DTYPES
 from support.spec_packages import instruction_set, quick_compiler, serving
 
-COUNT, CALLS = (12, 30) if FULL else (4, 6)
+COUNT, CALLS = (12, 30) if FULL else (5, 24)
 Made = tuple[Library, ModuleType, list[Chain]]
 
 

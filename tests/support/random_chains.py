@@ -157,6 +157,8 @@ def arrays(rng: Rng, chain: Chain, dtype: np.dtype) -> list[np.ndarray]:
     sizes = {letter: int(rng.choice(EXTENTS)) for letter in sorted({*"".join(chain.inputs)})}
     while np.prod([float(size) for size in sizes.values()]) > MOST:
         sizes[str(rng.choice(sorted(sizes)))] = 2
+    if rng.random() < 0.4:  # a product of one column, beside which lanes may go along a letter of the tasks
+        sizes[str(rng.choice([letter for letter in HIDDEN if letter in sizes]))] = 1
     if rng.random() < 0.1:
         sizes[str(rng.choice(sorted(sizes)))] = 0
     found = [rng.integers(-2, 3, [sizes[c] for c in letters]).astype(dtype) for letters in chain.inputs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...derive.phases import Staged, staged
+from ...derive.phases import Phase, Staged, staged
 from ...derive.rewrites.growing import growing
 from ...language.model import Op
 from ...memo import memoised
@@ -20,7 +20,7 @@ from .lowering import Lowering
 class Blocks:
     """Phases [first, last): the letters of their tasks, the last one fastest, and the arrays that lie in a block.
 
-    `rows` are the phases whose own functions run, each with the lanes with which its tasks are in that order.
+    `rows` are the phases beside sums and copies of them, each with the lanes with which its tasks are in that order.
     """
 
     first: int
@@ -57,10 +57,14 @@ def _blocks(op: Op, found: Staged, first: int, last: int) -> Blocks | None:
         return None
     rows = []
     for number, phase in enumerate(phases):
-        if phase.contraction is None and not taken[number]:
+        fitting = None
+        if phase.finishes:
+            fitting = tuple(_finishing(phase, letters))
+        elif phase.contraction is None and not taken[number]:
             fitting = tuple(_fitting(op, found, first + number, letters))
-            if not fitting:
-                return None
+        if fitting == ():
+            return None
+        if fitting is not None:
             rows.append((first + number, fitting))
     return Blocks(first, last, letters, arrays, tuple(rows))
 
@@ -99,6 +103,14 @@ def _walkers(found: Staged, name: str) -> Sequence[str]:
 
 def _leading(found: Staged, arrays: Sequence[str]) -> Sequence[str]:
     return _walkers(found, arrays[0]) if arrays else ()
+
+
+def _finishing(phase: Phase, letters: Sequence[str]) -> Iterator[int]:
+    """The lanes of a phase that finishes sums with which these are counted task by task."""
+    for lane, letter in enumerate(phase.lanes):
+        order = [name for name in phase.own if name != letter]
+        if tuple([*order, letter][: len(letters)]) == tuple(letters):
+            yield lane
 
 
 def _fitting(op: Op, found: Staged, number: int, letters: Sequence[str]) -> Iterator[int]:
