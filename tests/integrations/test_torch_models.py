@@ -311,6 +311,48 @@ def test_a_result_of_another_shape_is_resized_as_pytorch_does(kernels: Any) -> N
     assert results[1].untyped_storage().nbytes() >= 60
 
 
+# Memory for a product, given that of its first factor, whose cells stand among others.
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda room: torch.full((6, 4), torch.nan),
+    "with gaps": lambda room: torch.full((12, 9), torch.nan)[::2, 1:5],
+    "turned": lambda room: torch.full((4, 6), torch.nan).t(),
+    "beside a factor": lambda room: room[6:, :4],
+    "within the columns of a factor": lambda room: room[:6, 4:],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_calls_that_write_into_memory_like_one_before_do_not_run_python(kernels: Any, place: str) -> None:
+    if not GLUE.start():
+        pytest.skip(f"no compiled glue: {GLUE.state}")
+    room, factor = torch.zeros(12, 8), torch.randn(4, 4)
+    source, out = room[:6, :4], PLACES[place](room)
+    beside = room[6:, 4:].clone()
+    with kernels.enabled():
+        for number in range(4):
+            source.copy_(torch.randn(6, 4))
+            wanted, kept = (source[:, :, None] * factor).sum(1), source.clone()
+            assert torch.mm(source, factor, out=out) is out
+            torch.testing.assert_close(out, wanted, rtol=1e-5, atol=1e-5)
+            assert torch.equal(source, kept)
+            if number == 1:
+                GLUE.hits("aten", "mm.out")
+        # Rows of both lie between each other's: Python tells whether they share cells.
+        assert GLUE.hits("aten", "mm.out") == (0 if place == "within the columns of a factor" else 2)
+    assert kernels.report().back == {}
+    assert torch.equal(room[6:, 4:], beside)
+
+
+def test_a_call_like_one_before_may_not_write_over_its_factors(kernels: Any) -> None:
+    square = torch.randn(4, 4)
+    with kernels.enabled():
+        for _ in range(3):
+            torch.mm(square, square, out=torch.empty(4, 4))
+        assert kernels.report().here == {"mm.out": 3}
+        torch.mm(square, square.clone(), out=square)
+        assert kernels.report().back == {("mm.out", "out-overlap"): 1}
+
+
 @pytest.mark.parametrize("call", [torch.softmax, torch.log_softmax])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_result_of_a_turned_tensor_is_ordered_as_that_of_pytorch(kernels: Any, call: Any, axis: int) -> None:

@@ -100,7 +100,10 @@ def running(operation: Operation) -> Kernel:
             if isinstance(into, list):
                 return _into(operation, arrays, attributes, into, places)
             if into is not None and back is None and order is None:
-                operation.call(arrays, tuple(attributes), array("out", into, written=True), None, None)
+                made = array("out", into, written=True)
+                operation.call(arrays, tuple(attributes), made, None, None)
+                if GLUE.asked():
+                    GLUE.tell(operation, arrays, attributes, (made,), places)
                 return into
             if stepped and (len(names) > 1 or not _plain(inputs)):
                 return _of_steps(operation, inputs, arrays, attributes, back, places)

@@ -62,6 +62,7 @@ struct Call {
 struct Result {
     c10::ScalarType dtype = c10::ScalarType::Undefined;  // of a result that the call does not have
     std::vector<int64_t> sizes = {}, strides = {};
+    int64_t argument = -1;  // which is written, of a result that is an argument of the call
 };
 
 // Numbers of what Python need not keep any more.
@@ -275,7 +276,26 @@ uintptr_t address(const void *data) { return reinterpret_cast<uintptr_t>(data); 
 
 uintptr_t address(const c10::IValue &value) { return address(value.toTensor().const_data_ptr()); }
 
-// Runs a known call: false, with nothing done, where memory cannot be had.
+// The first byte of a tensor's cells and the one past the last.
+std::pair<uintptr_t, uintptr_t> span(const at::Tensor &tensor) {
+    int64_t last = 0;
+    for (int64_t axis = 0; axis < tensor.dim(); ++axis) last += (tensor.size(axis) - 1) * tensor.stride(axis);
+    const uintptr_t begin = address(tensor.const_data_ptr());
+    return {begin, begin + static_cast<uintptr_t>(last + 1) * tensor.element_size()};
+}
+
+// Whether the memory of an argument, which is written, may be that of another one, too.
+bool is_shared(const Stack &stack, size_t first, size_t written) {
+    const auto [begin, end] = span(stack[written].toTensor());
+    for (size_t n = first; n < stack.size(); ++n) {
+        if (n == written || !stack[n].isTensor() || !stack[n].toTensor().defined()) continue;
+        const auto [other, last] = span(stack[n].toTensor());
+        if (begin < last && other < end) return true;
+    }
+    return false;
+}
+
+// Runs a known call: false, with nothing done, where memory cannot be had or is shared.
 bool run(const Known &known, Stack *stack, size_t count) {
     const size_t first = stack->size() - count;
     std::vector<at::Tensor> results;
@@ -284,7 +304,11 @@ bool run(const Known &known, Stack *stack, size_t count) {
     try {
         for (const Result &result : known.results) {
             results.emplace_back();
-            if (result.dtype != c10::ScalarType::Undefined) {
+            if (result.argument >= 0) {
+                const size_t written = first + static_cast<size_t>(result.argument);
+                if (is_shared(*stack, first, written)) return false;
+                results.back() = (*stack)[written].toTensor();
+            } else if (result.dtype != c10::ScalarType::Undefined) {
                 results.back() = at::detail::empty_strided_cpu(result.sizes, result.strides, result.dtype);
             }
         }
@@ -320,6 +344,7 @@ bool run(const Known &known, Stack *stack, size_t count) {
 struct Asked {
     const Glue *glue;
     std::vector<uintptr_t> inputs;
+    std::vector<const c10::TensorImpl *> written = {};  // by argument, one that is written, and a result
     std::vector<int64_t> answer = {}, kept = {};
     int poison = -1;
 };
@@ -358,6 +383,10 @@ struct Operator {
     std::vector<std::unique_ptr<torch::Library>> registered;
     std::map<std::vector<int64_t>, std::unique_ptr<const Gradients>> gradients;  // by what Python said, and the attributes
 
+    bool is_written(size_t argument) const {
+        const c10::AliasInfo *alias = handle.schema().arguments()[argument].alias_info();
+        return alias && alias->isWrite();
+    }
     bool describe_call(const Stack &stack, Key &key) const;
     std::shared_ptr<const Known> find(const Key &key) const;
     const Gradients *keep(const std::vector<int64_t> &words, const Stack &arguments);
@@ -384,6 +413,8 @@ bool understand(Known &known, const Asked &told, const Stack &stack, size_t coun
         results.push_back(&result);
         written.push_back(result.numel() == 0);
         known.results.push_back({result.scalar_type(), result.sizes().vec(), result.strides().vec()});
+        const auto own = std::find(told.written.begin(), told.written.end(), result.unsafeGetTensorImpl());
+        if (own != told.written.end()) known.results.back().argument = own - told.written.begin();
     }
     while (at < end) {
         Call one{reinterpret_cast<void *>(static_cast<uintptr_t>(at[0])), {}};
@@ -429,10 +460,12 @@ void Operator::hand_on(const c10::OperatorHandle &handle, c10::DispatchKeySet ke
 
 // Has Python compute a call, and gives what it said of it.
 std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, Stack *stack) {
-    Asked own{glue, {}, {}};
+    Asked own{glue, {}};
     for (size_t n = stack->size() - count; n < stack->size(); ++n) {
         const c10::IValue &input = (*stack)[n];
-        own.inputs.push_back(input.isTensor() && input.toTensor().defined() ? address(input) : 0);
+        const bool tensor = input.isTensor() && input.toTensor().defined();
+        own.inputs.push_back(tensor ? address(input) : 0);
+        own.written.push_back(tensor && is_written(own.inputs.size() - 1) ? input.toTensor().unsafeGetTensorImpl() : nullptr);
     }
     const Within<Asked> within(asked, &own);
     const size_t below = stack->size() - count;

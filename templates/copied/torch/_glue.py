@@ -180,7 +180,7 @@ class Glue:
     ) -> None:
         """Say how a call was computed, of arrays as its kernel took them. `places` are among the operator's arguments.
 
-        Nothing is said of a call that copies an input or runs several kernels: it stays Python's.
+        Nothing is said of a call that copies an array or runs several kernels: it stays Python's.
         """
         told = _of_steps if hasattr(operation, "outputs") else _of_one
         found = told(operation, inputs, tuple(attributes), outputs, places)
@@ -213,9 +213,10 @@ def _of_steps(
 ) -> Told | None:
     given = operation.arrays(inputs)
     arrays = {info.name: value for info, value in zip(operation.inputs, given) if value is not None}
-    if operation.joined or not all(map(is_walkable, arrays.values())):
+    written = [one for one in outputs if one is not None]
+    if operation.joined or not all(map(is_walkable, [*arrays.values(), *written])):
         return None
-    meant = operation.resolved(given, operation.completed(attributes, [None] * len(operation.outputs)))
+    meant = operation.resolved(given, operation.completed(attributes, outputs))
     plan = operation.planned_steps(meant, {**arrays, **operation.written(meant, outputs)})
     arguments: list[Argument] = []
     for value, absent, place in zip(given, plan.absent, places):
@@ -254,6 +255,8 @@ def _of_one(
         else:
             arguments.append((_INPUT, place, value.ctypes.data))
     (made,) = outputs
+    if not is_ready(made):
+        return None
     arguments += [(_OUTPUT, made.nbytes, made.ctypes.data), _fixed(plan, plan.sizes)]
     if plan.scratch is None:
         arguments += [(_FIXED, 0, 0), (_FIXED, 1, 0)]
