@@ -217,7 +217,8 @@ class Lowering(Tasks):
         outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
         lanes = [self.lane_name()] if lane else []
-        if scatters(part):  # a term is put where it belongs before the next one
+        summed = self.lanes is not None and lane and self.lanes.name not in target  # and put where they belong as one
+        if scatters(part) and not summed:  # a term is put where it belongs before the next one
             outer, reduced = [], [*reduced, *outer]
         bounds = Guards(self, part, formula).bounds([*(loop.name for loop in (*outer, *reduced)), *lanes])
         laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
