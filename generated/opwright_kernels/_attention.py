@@ -10,7 +10,6 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._collapse import Chain
 from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, Aten, InputInfo, Related
 from ._phase_blocks import Blocks
@@ -25,13 +24,30 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
     "dtype": rules.Words(
-        {"f32": "f32", "bf16": "bf16"},
+        {"f32": "f32", "bf16": "bf16", "f16": "f16"},
         {},
     ),
 }
 ROWS = (
-    {"query": "float32", "key": "float32", "value": "float32", "dst": "float32", "stats": "float32"},
-    {"query": "bfloat16", "key": "bfloat16", "value": "bfloat16", "dst": "bfloat16", "stats": "float32"},
+    {"query": "float32", "key": "float32", "value": "float32", "mask": "float32", "dst": "float32", "stats": "float32"},
+    {
+        "query": "bfloat16",
+        "key": "bfloat16",
+        "value": "bfloat16",
+        "mask": "bfloat16",
+        "dst": "bfloat16",
+        "stats": "float32",
+    },
+    {
+        "query": "bfloat16",
+        "key": "bfloat16",
+        "value": "bfloat16",
+        "mask": "float32",
+        "dst": "bfloat16",
+        "stats": "float32",
+    },
+    {"query": "float16", "key": "float16", "value": "float16", "mask": "float16", "dst": "float16", "stats": "float32"},
+    {"query": "float16", "key": "float16", "value": "float16", "mask": "float32", "dst": "float16", "stats": "float32"},
 )
 
 
@@ -39,6 +55,7 @@ def resolve(
     query: Any,
     key: Any,
     value: Any,
+    mask: Any,
     scale: Any,
     scaling: Any,
     is_causal: Any,
@@ -48,40 +65,66 @@ def resolve(
     scaling = rules.word("scaling", scaling, WORDS["scaling"])
     is_causal = _axes.truth("is_causal", is_causal)
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(query))
-    row = _axes.dtype_row(ROWS, {"query": query, "key": key, "value": value}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])})
+    row = _axes.dtype_row(
+        ROWS, {"query": query, "key": key, "value": value, "mask": mask}, {"dst": ("dtype", _axes.DTYPE_OF[dtype])}
+    )
     scale = rules.real("scale", scale)
     rank = 0
 
-    rules.axes_count("query", query, 1 + 1 + 1 + 1)
-    query_at_ = _axes.placed(("B", "H", "Q", "D"), {"B": 1, "H": 1, "Q": 1, "D": 1}, {})
-    query_axes_ = _axes.split(query.shape, query_at_, ())
-    B = query_axes_["B"]
-    H = query_axes_["H"]
-    Q = query_axes_["Q"]
+    query_H_n_ = _axes.rest("query", query, 1 + 1)
+    query_at_ = _axes.placed(("H", "Q", "D"), {"H": query_H_n_, "Q": 1, "D": 1}, {})
+    query_axes_ = _axes.split(query.shape, query_at_, ("H",))
     D = query_axes_["D"]
 
-    rules.axes_count("key", key, 1 + 1 + 1 + 1)
-    key_at_ = _axes.placed(("B", "H", "T", "D"), {"B": 1, "H": 1, "T": 1, "D": 1}, {})
-    key_axes_ = _axes.split(key.shape, key_at_, ())
-    _axes.fits("key", key.shape, key_axes_, {"B": B, "H": H, "D": D})
-    T = key_axes_["T"]
+    key_H_n_ = _axes.rest("key", key, 1 + 1)
+    key_at_ = _axes.placed(("H", "T", "D"), {"H": key_H_n_, "T": 1, "D": 1}, {})
+    key_axes_ = _axes.split(key.shape, key_at_, ("H",))
+    _axes.fits("key", key.shape, key_axes_, {"D": D})
 
-    rules.axes_count("value", value, 1 + 1 + 1 + 1)
-    value_at_ = _axes.placed(("B", "H", "T", "W"), {"B": 1, "H": 1, "T": 1, "W": 1}, {})
-    value_axes_ = _axes.split(value.shape, value_at_, ())
-    _axes.fits("value", value.shape, value_axes_, {"B": B, "H": H, "T": T})
+    value_H_n_ = _axes.rest("value", value, 1 + 1)
+    value_at_ = _axes.placed(("H", "T", "W"), {"H": value_H_n_, "T": 1, "W": 1}, {})
+    value_axes_ = _axes.split(value.shape, value_at_, ("H",))
     W = value_axes_["W"]
-    dst_at_ = _axes.placed(("B", "H", "Q", "W"), {"B": 1, "H": 1, "Q": 1, "W": 1}, {})
-    dst_shape_ = _axes.join(dst_at_, {"B": B, "H": H, "Q": Q, "W": W})
+
+    if mask is not None:
+        mask_H_n_ = _axes.rest("mask", mask, 1 + 1)
+        mask_at_ = _axes.placed(("H", "Q", "T"), {"H": mask_H_n_, "Q": 1, "T": 1}, {})
+        mask_axes_ = _axes.split(mask.shape, mask_at_, ("H",))
+    H = _axes.broadcast_extent(
+        "H",
+        (
+            ("query", query_axes_["H"], False),
+            ("key", key_axes_["H"], False),
+            ("value", value_axes_["H"], False),
+            ("mask", None if mask is None else mask_axes_["H"], True),
+        ),
+    )
+    H_n_ = len(H)
+    Q = _axes.broadcast_extent(
+        "Q",
+        (
+            ("query", query_axes_["Q"], False),
+            ("mask", None if mask is None else mask_axes_["Q"], True),
+        ),
+    )
+    T = _axes.broadcast_extent(
+        "T",
+        (
+            ("key", key_axes_["T"], False),
+            ("value", value_axes_["T"], False),
+            ("mask", None if mask is None else mask_axes_["T"], True),
+        ),
+    )
+    dst_at_ = _axes.placed(("H", "Q", "W"), {"H": H_n_, "Q": 1, "W": 1}, {})
+    dst_shape_ = _axes.join(dst_at_, {"H": tuple(h_ for h_ in H), "Q": Q, "W": W})
     rules.output_bytes(dst_shape_, ROWS[row]["dst"])
-    stats_at_ = _axes.placed(("B", "H", "Q"), {"B": 1, "H": 1, "Q": 1}, {})
-    stats_shape_ = _axes.join(stats_at_, {"B": B, "H": H, "Q": Q})
+    stats_at_ = _axes.placed(("H", "Q"), {"H": H_n_, "Q": 1}, {})
+    stats_shape_ = _axes.join(stats_at_, {"H": tuple(h_ for h_ in H), "Q": Q})
     rules.output_bytes(stats_shape_, ROWS[row]["stats"])
     return Steps(
         row=row,
         words={"scaling": scaling, "dtype": dtype, "is_causal": "true" if is_causal else "false"},
         values={
-            "B": B,
             "H": H,
             "Q": Q,
             "T": T,
@@ -94,28 +137,31 @@ def resolve(
             "query": query_at_,
             "key": key_at_,
             "value": value_at_,
+            "mask": {} if mask is None else mask_at_,
         },
         outputs={
             "dst": Output(dst_shape_, dst_at_),
             "stats": Output(stats_shape_, stats_at_),
         },
         between={
-            "product": (-1, (B * H * Q * T,)),
+            "product": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
             "score": (1, (T, T * 512)),
             "seen": (1, (T, T * 512)),
             "peak": (1, (0, 512)),
-            "share": (-1, (B * H * Q * T,)),
-            "total": (-1, (B * H * Q,)),
-            "sums": (-1, (B * H * Q * W,)),
+            "base": (1, (0, 512)),
+            "share": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
+            "total": (1, (0, 512)),
+            "sums": (-1, (rules.prod(h_ for h_ in H) * Q * W,)),
+            "weight": (-1, (rules.prod(h_ for h_ in H) * Q,)),
         },
         terms=rules.sum_((
-            rules.floor_div(B * H * Q * T * D, 4),
-            B * H * Q * T,
-            rules.floor_div(B * H * Q * T * W, 4),
-            B * H * Q * W,
-            B * H * Q,
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 4),
+            rules.prod(h_ for h_ in H) * Q * T,
+            rules.prod(h_ for h_ in H) * Q,
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 4),
+            rules.prod(h_ for h_ in H) * Q * W,
         )),
-        letters={"b": (B,), "h": (H,), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
+        letters={"h": tuple(h_ for h_ in H), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
     )
 
 
@@ -126,13 +172,25 @@ OPERATION = StepOperation(
         InputInfo("query", "query", False, False),
         InputInfo("key", "key", False, False),
         InputInfo("value", "value", False, False),
+        InputInfo("mask", "mask", True, False),
     ),
     output="dst",
     attributes=dict.fromkeys(("scale", "scaling", "is_causal", "dtype"), "any"),
     defaults={"scale": 1, "scaling": "depth", "is_causal": False, "dtype": None},
-    rows=tuple(zip(("f32", "bf16_bf16_bf16_bf16_f32"), ROWS, strict=True)),
+    rows=tuple(
+        zip(
+            (
+                "f32",
+                "bf16_bf16_bf16_bf16_bf16_f32",
+                "bf16_bf16_bf16_f32_bf16_f32",
+                "f16_f16_f16_f16_f16_f32",
+                "f16_f16_f16_f32_f16_f32",
+            ),
+            ROWS,
+            strict=True,
+        )
+    ),
     named={
-        "B": "batch",
         "H": "heads",
         "Q": "queries",
         "T": "keys",
@@ -143,53 +201,56 @@ OPERATION = StepOperation(
     },
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
-        ArrayInfo("query", "input", {"B": "", "H": "", "Q": "", "D": ""}),
-        ArrayInfo("key", "input", {"B": "", "H": "", "T": "", "D": ""}),
-        ArrayInfo("value", "input", {"B": "", "H": "", "T": "", "W": ""}),
-        ArrayInfo("dst", "output", {"B": "", "H": "", "Q": "", "W": ""}),
-        ArrayInfo("stats", "output", {"B": "", "H": "", "Q": ""}),
+        ArrayInfo("query", "input", {"H": "H", "Q": "", "D": ""}),
+        ArrayInfo("key", "input", {"H": "H", "T": "", "D": ""}),
+        ArrayInfo("value", "input", {"H": "H", "T": "", "W": ""}),
+        ArrayInfo("mask", "input", {"H": "H", "Q": "", "T": ""}),
+        ArrayInfo("dst", "output", {"H": "H", "Q": "", "W": ""}),
+        ArrayInfo("stats", "output", {"H": "H", "Q": ""}),
         ArrayInfo("product", "between", {}),
         ArrayInfo("score", "between", {}),
         ArrayInfo("seen", "between", {}),
         ArrayInfo("peak", "between", {}),
+        ArrayInfo("base", "between", {}),
         ArrayInfo("share", "between", {}),
         ArrayInfo("total", "between", {}),
         ArrayInfo("sums", "between", {}),
+        ArrayInfo("weight", "between", {}),
     ),
     fields=(
-        Field("B", "value", "B", "", 0, 1),
-        Field("H", "value", "H", "", 0, 1),
+        Field("H_rank", "rank", "H", "counted", 0, 0),
+        Field("H_extents", "extents", "H", "", 64, 1),
         Field("Q", "value", "Q", "", 0, 1),
         Field("T", "value", "T", "", 0, 1),
         Field("D", "value", "D", "", 0, 1),
         Field("W", "value", "W", "", 0, 1),
         Field("scale", "value", "scale", "", 0, 0, "double"),
-        Field("query_B", "stride", "query", "B", 0, 0),
-        Field("query_H", "stride", "query", "H", 0, 0),
+        Field("query_H", "stride", "query", "H", 64, 0),
         Field("query_Q", "stride", "query", "Q", 0, 0),
         Field("query_D", "stride", "query", "D", 0, 0),
-        Field("key_B", "stride", "key", "B", 0, 0),
-        Field("key_H", "stride", "key", "H", 0, 0),
+        Field("key_H", "stride", "key", "H", 64, 0),
         Field("key_T", "stride", "key", "T", 0, 0),
         Field("key_D", "stride", "key", "D", 0, 0),
-        Field("value_B", "stride", "value", "B", 0, 0),
-        Field("value_H", "stride", "value", "H", 0, 0),
+        Field("value_H", "stride", "value", "H", 64, 0),
         Field("value_T", "stride", "value", "T", 0, 0),
         Field("value_W", "stride", "value", "W", 0, 0),
-        Field("dst_B", "stride", "dst", "B", 0, 0),
-        Field("dst_H", "stride", "dst", "H", 0, 0),
+        Field("mask_H", "stride", "mask", "H", 64, 0),
+        Field("mask_Q", "stride", "mask", "Q", 0, 0),
+        Field("mask_T", "stride", "mask", "T", 0, 0),
+        Field("dst_H", "stride", "dst", "H", 64, 0),
         Field("dst_Q", "stride", "dst", "Q", 0, 0),
         Field("dst_W", "stride", "dst", "W", 0, 0),
-        Field("stats_B", "stride", "stats", "B", 0, 0),
-        Field("stats_H", "stride", "stats", "H", 0, 0),
+        Field("stats_H", "stride", "stats", "H", 64, 0),
         Field("stats_Q", "stride", "stats", "Q", 0, 0),
         Field("product_at", "at", "product", "", 0, 0),
         Field("score_at", "at", "score", "", 0, 0),
         Field("seen_at", "at", "seen", "", 0, 0),
         Field("peak_at", "at", "peak", "", 0, 0),
+        Field("base_at", "at", "base", "", 0, 0),
         Field("share_at", "at", "share", "", 0, 0),
         Field("total_at", "at", "total", "", 0, 0),
         Field("sums_at", "at", "sums", "", 0, 0),
+        Field("weight_at", "at", "weight", "", 0, 0),
         Field("word_scaling", "word", "scaling", "", 0, 0),
         Field("word_is_causal", "word", "is_causal", "", 0, 0),
         Field("word_dtype", "word", "dtype", "", 0, 0),
@@ -202,29 +263,31 @@ OPERATION = StepOperation(
     outputs=("dst", "stats"),
     phases=(
         (Lanes("d", False, (("query", "D"), ("key", "D"), )), ),
-        (Lanes("t", False, (), terms=20), Lanes("q", True, (("stats", "Q"), ), terms=23, apart=True), ),
-        (Lanes("w", True, (("value", "W"), )), ),
         (
-            Lanes("w", True, (("dst", "W"), )),
-            Lanes("q", True, (("dst", "Q"), ), apart=True),
-            Lanes("h", True, (("dst", "H"), ), apart=True),
+            Lanes("t", False, (("mask", "T"), ), terms=15),
+            Lanes("q", True, (("mask", "Q"), ("stats", "Q"), ), terms=21, apart=True),
         ),
+        (Lanes("w", True, (("value", "W"), )), ),
+        (Lanes("w", True, (("dst", "W"), )), ),
     ),
-    accumulate=("float32", "float32"),
+    accumulate=("float32", "float32", "float32", "float32", "float32"),
     narrow=(
         {},
         {"share": "bfloat16"},
+        {"share": "bfloat16"},
+        {"share": "float16"},
+        {"share": "float16"},
     ),
-    words={"scaling": ("depth", "given"), "is_causal": ("false", "true"), "dtype": ("f32", "bf16")},
+    words={"scaling": ("depth", "given"), "is_causal": ("false", "true"), "dtype": ("f32", "bf16", "f16")},
     contractions=(
         Contraction(
             0,
             -1,
             "",
             None,
-            Accessed("product", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("query", {"B": "b", "H": "h", "Q": "q", "D": "d"}),
-            Accessed("key", {"B": "b", "H": "h", "T": "t", "D": "d"}),
+            Accessed("product", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("query", {"H": "h", "Q": "q", "D": "d"}),
+            Accessed("key", {"H": "h", "T": "t", "D": "d"}),
             (),
         ),
         Contraction(
@@ -232,57 +295,44 @@ OPERATION = StepOperation(
             -1,
             "",
             None,
-            Accessed("sums", {"b": "b", "h": "h", "q": "q", "w": "w"}),
-            Accessed("share", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("value", {"B": "b", "H": "h", "T": "t", "W": "w"}),
-            ("b", "h", "q", "w"),
+            Accessed("sums", {"h": "h", "q": "q", "w": "w"}),
+            Accessed("share", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("value", {"H": "h", "T": "t", "W": "w"}),
+            ("h", "q", "w"),
         ),
     ),
     blocks=Blocks(
         0,
         4,
-        ("b", "h", "q"),
-        ("product", "share", "total", "sums"),
+        ("h", "q"),
+        ("product", "share", "sums", "weight"),
         ((1, (0, )), (3, (0, )), ),
     ),
     roles=(
         (
-            "product[b, h, q, t] += query[b, h, q, d] * key[b, h, t, d]",
-            {"b": "batch", "h": "batch", "q": "rows", "t": "columns", "d": "reduced"},
+            "product[h, q, t] += query[h, q, d] * key[h, t, d]",
+            {"h": "batch", "q": "rows", "t": "columns", "d": "reduced"},
         ),
-        ("score[b, h, q, t] = product[b, h, q, t] / sqrt(D)", {"b": "batch", "h": "batch", "q": "batch", "t": "batch"}),
-        ("score[b, h, q, t] = product[b, h, q, t] * scale", {"b": "batch", "h": "batch", "q": "batch", "t": "batch"}),
-        ("seen[b, h, q, t] = score[b, h, q, t]", {"b": "batch", "h": "batch", "q": "batch", "t": "batch"}),
+        ("score[h, q, t] = product[h, q, t] / sqrt(D)", {"h": "batch", "q": "batch", "t": "batch"}),
+        ("score[h, q, t] = product[h, q, t] * scale", {"h": "batch", "q": "batch", "t": "batch"}),
+        ("seen[h, q, t] = score[h, q, t] + mask[h, q, t]", {"h": "batch", "q": "batch", "t": "batch"}),
         (
-            "seen[b, h, q, t] = select(t <= q, score[b, h, q, t], -inf)",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "batch"},
+            "seen[h, q, t] = select(t <= q, score[h, q, t] + mask[h, q, t], -inf)",
+            {"h": "batch", "q": "batch", "t": "batch"},
         ),
-        ("peak[b, h, q] max= seen[b, h, q, t]", {"b": "batch", "h": "batch", "q": "batch", "t": "reduced"}),
+        ("peak[h, q] max= seen[h, q, t]", {"h": "batch", "q": "batch", "t": "reduced"}),
+        ("base[h, q] = select(peak[h, q] > -inf, peak[h, q], 0)", {"h": "batch", "q": "batch"}),
+        ("share[h, q, t] = exp(seen[h, q, t] - base[h, q])", {"h": "batch", "q": "batch", "t": "rows"}),
+        ("share[h, q, t] = to_bf16(exp(seen[h, q, t] - base[h, q]))", {"h": "batch", "q": "batch", "t": "rows"}),
+        ("share[h, q, t] = to_f16(exp(seen[h, q, t] - base[h, q]))", {"h": "batch", "q": "batch", "t": "rows"}),
+        ("total[h, q] += share[h, q, t]", {"h": "batch", "q": "batch", "t": "reduced"}),
         (
-            "share[b, h, q, t] = exp(seen[b, h, q, t] - peak[b, h, q])",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
+            "sums[h, q, w] += share[h, q, t] * value[h, t, w]",
+            {"h": "batch", "q": "rows", "t": "reduced", "w": "columns"},
         ),
-        (
-            "share[b, h, q, t] = to_bf16(exp(seen[b, h, q, t] - peak[b, h, q]))",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
-        ),
-        ("total[b, h, q] += share[b, h, q, t]", {"b": "batch", "h": "batch", "q": "batch", "t": "reduced"}),
-        (
-            "sums[b, h, q, w] += share[b, h, q, t] * value[b, h, t, w]",
-            {"b": "batch", "h": "batch", "q": "rows", "t": "reduced", "w": "columns"},
-        ),
-        (
-            "dst[b, h, q, w] = sums[b, h, q, w] / total[b, h, q]",
-            {"b": "batch", "h": "batch", "q": "batch", "w": "rows"},
-        ),
-        ("stats[b, h, q] = peak[b, h, q] + log(total[b, h, q])", {"b": "batch", "h": "batch", "q": "batch"}),
-    ),
-    chains=(
-        Chain(
-            ("B", "H"),
-            (("b",), ("h",), ),
-            {"query": ("B", "H"), "key": ("B", "H"), "value": ("B", "H"), "dst": ("B", "H"), "stats": ("B", "H")},
-        ),
+        ("weight[h, q] = select(total[h, q] > 0, total[h, q], 1)", {"h": "batch", "q": "batch"}),
+        ("dst[h, q, w] = sums[h, q, w] / weight[h, q]", {"h": "batch", "q": "batch", "w": "rows"}),
+        ("stats[h, q] = base[h, q] + log(weight[h, q])", {"h": "batch", "q": "batch"}),
     ),
     dtype_attributes={"dtype": "dst"},
     relations=(
@@ -294,6 +344,7 @@ OPERATION = StepOperation(
                 "query": "query",
                 "key": "key",
                 "value": "value",
+                "mask": "mask",
                 "dst": "dst",
                 "stats": "stats",
                 "diff_dst": "dst",
@@ -311,6 +362,7 @@ OPERATION = StepOperation(
                 "query": "query",
                 "key": "key",
                 "value": "value",
+                "mask": "mask",
                 "dst": "dst",
                 "stats": "stats",
                 "diff_dst": "dst",
@@ -328,6 +380,7 @@ OPERATION = StepOperation(
                 "query": "query",
                 "key": "key",
                 "value": "value",
+                "mask": "mask",
                 "dst": "dst",
                 "stats": "stats",
                 "diff_dst": "dst",
@@ -341,15 +394,22 @@ OPERATION = StepOperation(
     torch=(
         Aten(
             "_scaled_dot_product_flash_attention_for_cpu",
-            {"attn_mask": "none", "dropout_p": "0", "scale": "none"},
-            {"query": "query", "key": "key", "value": "value", "is_causal": "is_causal"},
+            {"dropout_p": "0", "scale": "none"},
+            {"query": "query", "key": "key", "value": "value", "mask": "attn_mask", "is_causal": "is_causal"},
             {},
             0,
         ),
         Aten(
             "_scaled_dot_product_flash_attention_for_cpu",
-            {"attn_mask": "none", "dropout_p": "0"},
-            {"query": "query", "key": "key", "value": "value", "is_causal": "is_causal", "scale": "scale"},
+            {"dropout_p": "0"},
+            {
+                "query": "query",
+                "key": "key",
+                "value": "value",
+                "mask": "attn_mask",
+                "is_causal": "is_causal",
+                "scale": "scale",
+            },
             {"scaling": "given"},
             0,
         ),
@@ -361,6 +421,7 @@ def attention(
     query: ArrayLike,
     key: ArrayLike,
     value: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     scale: float = 1,
     scaling: str = "depth",
@@ -373,9 +434,11 @@ def attention(
     """Values averaged for each query, by the softmax of its products with the keys.
 
     Inputs:
-        query: The queries. Shape: (B, H, Q, D).
-        key: The keys. Shape: (B, H, T, D).
-        value: The values. Shape: (B, H, T, W).
+        query: The queries. Shape: (H, Q, D).
+        key: The keys. Shape: (H, T, D).
+        value: The values. Shape: (H, T, W).
+        mask (optional): Added to the products of queries and keys; -inf where a query does not see a key.
+            Shape: (H, Q, T).
 
     Attributes:
         scale: By what products are multiplied, where scaling is given. A number.
@@ -383,21 +446,24 @@ def attention(
             or "given".
         is_causal: Whether a query sees the keys up to its own place alone, and not all of them. True or False.
         dtype: The data type of dst, to which factors that are computed between products are rounded; that of
-            query by default. "f32" or "bf16".
+            query by default. "f32", "bf16" or "f16".
 
     Returns:
-        dst: The averages. Shape: (B, H, Q, W).
-        stats: The logarithms of the sums of exponentials. Shape: (B, H, Q).
+        dst: The averages. Shape: (H, Q, W).
+        stats: The logarithms of the sums of exponentials. Shape: (H, Q).
 
     Sizes:
-        B batch, H heads, Q queries, T keys, D depth, W width.
+        H heads, Q queries, T keys, D depth, W width.
 
     dtypes, one row per call:
         all f32; sums in f32
-        query bf16, key bf16, value bf16, dst bf16, stats f32; sums in f32
+        query bf16, key bf16, value bf16, mask bf16, dst bf16, stats f32; sums in f32
+        query bf16, key bf16, value bf16, mask f32, dst bf16, stats f32; sums in f32
+        query f16, key f16, value f16, mask f16, dst f16, stats f32; sums in f32
+        query f16, key f16, value f16, mask f32, dst f16, stats f32; sums in f32
 
     Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
     changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
     anything is written: docs/attention.md.
     """
-    return OPERATION.call((query, key, value), (scale, scaling, is_causal, dtype), out, threads, specialize)
+    return OPERATION.call((query, key, value, mask), (scale, scaling, is_causal, dtype), out, threads, specialize)

@@ -10,7 +10,6 @@ from typing import Any
 
 from . import _axes
 from . import _rules as rules
-from ._collapse import Chain
 from ._contractions import Accessed, Contraction
 from ._description import ArrayLike, Aten, InputInfo
 from ._phase_blocks import Blocks
@@ -25,7 +24,7 @@ WORDS: dict[str, rules.Words] = {
         {},
     ),
     "dtype": rules.Words(
-        {"f32": "f32", "bf16": "bf16"},
+        {"f32": "f32", "bf16": "bf16", "f16": "f16"},
         {},
     ),
 }
@@ -37,6 +36,7 @@ ROWS = (
         "value": "float32",
         "dst": "float32",
         "stats": "float32",
+        "mask": "float32",
         "diff_query": "float32",
         "diff_key": "float32",
         "diff_value": "float32",
@@ -48,9 +48,46 @@ ROWS = (
         "value": "bfloat16",
         "dst": "bfloat16",
         "stats": "float32",
+        "mask": "bfloat16",
         "diff_query": "bfloat16",
         "diff_key": "bfloat16",
         "diff_value": "bfloat16",
+    },
+    {
+        "diff_dst": "bfloat16",
+        "query": "bfloat16",
+        "key": "bfloat16",
+        "value": "bfloat16",
+        "dst": "bfloat16",
+        "stats": "float32",
+        "mask": "float32",
+        "diff_query": "bfloat16",
+        "diff_key": "bfloat16",
+        "diff_value": "bfloat16",
+    },
+    {
+        "diff_dst": "float16",
+        "query": "float16",
+        "key": "float16",
+        "value": "float16",
+        "dst": "float16",
+        "stats": "float32",
+        "mask": "float16",
+        "diff_query": "float16",
+        "diff_key": "float16",
+        "diff_value": "float16",
+    },
+    {
+        "diff_dst": "float16",
+        "query": "float16",
+        "key": "float16",
+        "value": "float16",
+        "dst": "float16",
+        "stats": "float32",
+        "mask": "float32",
+        "diff_query": "float16",
+        "diff_key": "float16",
+        "diff_value": "float16",
     },
 )
 
@@ -62,6 +99,7 @@ def resolve(
     value: Any,
     dst: Any,
     stats: Any,
+    mask: Any,
     scale: Any,
     scaling: Any,
     is_causal: Any,
@@ -73,60 +111,89 @@ def resolve(
     dtype = _axes.dtype_word("dtype", dtype, WORDS["dtype"], _axes.dtype_of(query))
     row = _axes.dtype_row(
         ROWS,
-        {"diff_dst": diff_dst, "query": query, "key": key, "value": value, "dst": dst, "stats": stats},
+        {"diff_dst": diff_dst, "query": query, "key": key, "value": value, "dst": dst, "stats": stats, "mask": mask},
         {"diff_query": ("dtype", _axes.DTYPE_OF[dtype])},
     )
     scale = rules.real("scale", scale)
     rank = 0
 
-    rules.axes_count("diff_dst", diff_dst, 1 + 1 + 1 + 1)
-    diff_dst_at_ = _axes.placed(("B", "H", "Q", "W"), {"B": 1, "H": 1, "Q": 1, "W": 1}, {})
-    diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ())
-    B = diff_dst_axes_["B"]
-    H = diff_dst_axes_["H"]
-    Q = diff_dst_axes_["Q"]
+    diff_dst_H_n_ = _axes.rest("diff_dst", diff_dst, 1 + 1)
+    diff_dst_at_ = _axes.placed(("H", "Q", "W"), {"H": diff_dst_H_n_, "Q": 1, "W": 1}, {})
+    diff_dst_axes_ = _axes.split(diff_dst.shape, diff_dst_at_, ("H",))
     W = diff_dst_axes_["W"]
 
-    rules.axes_count("query", query, 1 + 1 + 1 + 1)
-    query_at_ = _axes.placed(("B", "H", "Q", "D"), {"B": 1, "H": 1, "Q": 1, "D": 1}, {})
-    query_axes_ = _axes.split(query.shape, query_at_, ())
-    _axes.fits("query", query.shape, query_axes_, {"B": B, "H": H, "Q": Q})
+    query_H_n_ = _axes.rest("query", query, 1 + 1)
+    query_at_ = _axes.placed(("H", "Q", "D"), {"H": query_H_n_, "Q": 1, "D": 1}, {})
+    query_axes_ = _axes.split(query.shape, query_at_, ("H",))
     D = query_axes_["D"]
 
-    rules.axes_count("key", key, 1 + 1 + 1 + 1)
-    key_at_ = _axes.placed(("B", "H", "T", "D"), {"B": 1, "H": 1, "T": 1, "D": 1}, {})
-    key_axes_ = _axes.split(key.shape, key_at_, ())
-    _axes.fits("key", key.shape, key_axes_, {"B": B, "H": H, "D": D})
-    T = key_axes_["T"]
+    key_H_n_ = _axes.rest("key", key, 1 + 1)
+    key_at_ = _axes.placed(("H", "T", "D"), {"H": key_H_n_, "T": 1, "D": 1}, {})
+    key_axes_ = _axes.split(key.shape, key_at_, ("H",))
+    _axes.fits("key", key.shape, key_axes_, {"D": D})
 
-    rules.axes_count("value", value, 1 + 1 + 1 + 1)
-    value_at_ = _axes.placed(("B", "H", "T", "W"), {"B": 1, "H": 1, "T": 1, "W": 1}, {})
-    value_axes_ = _axes.split(value.shape, value_at_, ())
-    _axes.fits("value", value.shape, value_axes_, {"B": B, "H": H, "T": T, "W": W})
+    value_H_n_ = _axes.rest("value", value, 1 + 1)
+    value_at_ = _axes.placed(("H", "T", "W"), {"H": value_H_n_, "T": 1, "W": 1}, {})
+    value_axes_ = _axes.split(value.shape, value_at_, ("H",))
+    _axes.fits("value", value.shape, value_axes_, {"W": W})
 
-    rules.axes_count("dst", dst, 1 + 1 + 1 + 1)
-    dst_at_ = _axes.placed(("B", "H", "Q", "W"), {"B": 1, "H": 1, "Q": 1, "W": 1}, {})
-    dst_axes_ = _axes.split(dst.shape, dst_at_, ())
-    _axes.fits("dst", dst.shape, dst_axes_, {"B": B, "H": H, "Q": Q, "W": W})
+    dst_H_n_ = _axes.rest("dst", dst, 1 + 1)
+    dst_at_ = _axes.placed(("H", "Q", "W"), {"H": dst_H_n_, "Q": 1, "W": 1}, {})
+    dst_axes_ = _axes.split(dst.shape, dst_at_, ("H",))
+    _axes.fits("dst", dst.shape, dst_axes_, {"W": W})
 
-    rules.axes_count("stats", stats, 1 + 1 + 1)
-    stats_at_ = _axes.placed(("B", "H", "Q"), {"B": 1, "H": 1, "Q": 1}, {})
-    stats_axes_ = _axes.split(stats.shape, stats_at_, ())
-    _axes.fits("stats", stats.shape, stats_axes_, {"B": B, "H": H, "Q": Q})
-    diff_query_at_ = _axes.placed(("B", "H", "Q", "D"), {"B": 1, "H": 1, "Q": 1, "D": 1}, {})
-    diff_query_shape_ = _axes.join(diff_query_at_, {"B": B, "H": H, "Q": Q, "D": D})
+    stats_H_n_ = _axes.rest("stats", stats, 1)
+    stats_at_ = _axes.placed(("H", "Q"), {"H": stats_H_n_, "Q": 1}, {})
+    stats_axes_ = _axes.split(stats.shape, stats_at_, ("H",))
+
+    if mask is not None:
+        mask_H_n_ = _axes.rest("mask", mask, 1 + 1)
+        mask_at_ = _axes.placed(("H", "Q", "T"), {"H": mask_H_n_, "Q": 1, "T": 1}, {})
+        mask_axes_ = _axes.split(mask.shape, mask_at_, ("H",))
+    H = _axes.broadcast_extent(
+        "H",
+        (
+            ("diff_dst", diff_dst_axes_["H"], False),
+            ("query", query_axes_["H"], False),
+            ("key", key_axes_["H"], False),
+            ("value", value_axes_["H"], False),
+            ("dst", dst_axes_["H"], False),
+            ("stats", stats_axes_["H"], False),
+            ("mask", None if mask is None else mask_axes_["H"], True),
+        ),
+    )
+    H_n_ = len(H)
+    Q = _axes.broadcast_extent(
+        "Q",
+        (
+            ("diff_dst", diff_dst_axes_["Q"], False),
+            ("query", query_axes_["Q"], False),
+            ("dst", dst_axes_["Q"], False),
+            ("stats", stats_axes_["Q"], False),
+            ("mask", None if mask is None else mask_axes_["Q"], True),
+        ),
+    )
+    T = _axes.broadcast_extent(
+        "T",
+        (
+            ("key", key_axes_["T"], False),
+            ("value", value_axes_["T"], False),
+            ("mask", None if mask is None else mask_axes_["T"], True),
+        ),
+    )
+    diff_query_at_ = _axes.placed(("H", "Q", "D"), {"H": H_n_, "Q": 1, "D": 1}, {})
+    diff_query_shape_ = _axes.join(diff_query_at_, {"H": tuple(h_ for h_ in H), "Q": Q, "D": D})
     rules.output_bytes(diff_query_shape_, ROWS[row]["diff_query"])
-    diff_key_at_ = _axes.placed(("B", "H", "T", "D"), {"B": 1, "H": 1, "T": 1, "D": 1}, {})
-    diff_key_shape_ = _axes.join(diff_key_at_, {"B": B, "H": H, "T": T, "D": D})
+    diff_key_at_ = _axes.placed(("H", "T", "D"), {"H": H_n_, "T": 1, "D": 1}, {})
+    diff_key_shape_ = _axes.join(diff_key_at_, {"H": tuple(h_ for h_ in H), "T": T, "D": D})
     rules.output_bytes(diff_key_shape_, ROWS[row]["diff_key"])
-    diff_value_at_ = _axes.placed(("B", "H", "T", "W"), {"B": 1, "H": 1, "T": 1, "W": 1}, {})
-    diff_value_shape_ = _axes.join(diff_value_at_, {"B": B, "H": H, "T": T, "W": W})
+    diff_value_at_ = _axes.placed(("H", "T", "W"), {"H": H_n_, "T": 1, "W": 1}, {})
+    diff_value_shape_ = _axes.join(diff_value_at_, {"H": tuple(h_ for h_ in H), "T": T, "W": W})
     rules.output_bytes(diff_value_shape_, ROWS[row]["diff_value"])
     return Steps(
         row=row,
         words={"scaling": scaling, "dtype": dtype, "is_causal": "true" if is_causal else "false"},
         values={
-            "B": B,
             "H": H,
             "Q": Q,
             "T": T,
@@ -142,6 +209,7 @@ def resolve(
             "value": value_at_,
             "dst": dst_at_,
             "stats": stats_at_,
+            "mask": {} if mask is None else mask_at_,
         },
         outputs={
             "diff_query": Output(diff_query_shape_, diff_query_at_),
@@ -150,24 +218,24 @@ def resolve(
         },
         between={
             "factor": (-1, (1,)),
-            "part": (-1, (B * H * Q,)),
-            "product": (-1, (B * H * Q * T,)),
+            "part": (-1, (rules.prod(h_ for h_ in H) * Q,)),
+            "product": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
             "seen": (3, (4096, 4096)),
-            "share": (-1, (B * H * Q * T,)),
-            "slope": (-1, (B * H * Q * T,)),
-            "flow": (-1, (B * H * Q * T,)),
-            "diff_query_sum_": (-1, (B * H * Q * D,)),
-            "diff_key_sum_": (-1, (B * H * T * D,)),
-            "diff_value_sum_": (-1, (B * H * T * W,)),
+            "share": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
+            "slope": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
+            "flow": (-1, (rules.prod(h_ for h_ in H) * Q * T,)),
+            "diff_query_sum_": (-1, (rules.prod(h_ for h_ in H) * Q * D,)),
+            "diff_key_sum_": (-1, (rules.prod(h_ for h_ in H) * T * D,)),
+            "diff_value_sum_": (-1, (rules.prod(h_ for h_ in H) * T * W,)),
         },
         terms=rules.sum_((
             1,
-            B * H * Q * W,
-            rules.floor_div(B * H * Q * T * D, 4),
-            B * H * Q * T,
-            rules.floor_div(B * H * Q * T * W, 4),
+            rules.prod(h_ for h_ in H) * Q * W,
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 4),
+            rules.prod(h_ for h_ in H) * Q * T,
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 4),
         )),
-        letters={"b": (B,), "h": (H,), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
+        letters={"h": tuple(h_ for h_ in H), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
     )
 
 
@@ -181,13 +249,25 @@ OPERATION = StepOperation(
         InputInfo("value", "value", False, False),
         InputInfo("dst", "dst", False, False),
         InputInfo("stats", "stats", False, False),
+        InputInfo("mask", "mask", True, False),
     ),
     output="diff_query",
     attributes=dict.fromkeys(("scale", "scaling", "is_causal", "dtype"), "any"),
     defaults={"scale": 1, "scaling": "depth", "is_causal": False, "dtype": None},
-    rows=tuple(zip(("f32", "bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16"), ROWS, strict=True)),
+    rows=tuple(
+        zip(
+            (
+                "f32",
+                "bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16",
+                "bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16",
+                "f16_f16_f16_f16_f16_f32_f16_f16_f16_f16",
+                "f16_f16_f16_f16_f16_f32_f32_f16_f16_f16",
+            ),
+            ROWS,
+            strict=True,
+        )
+    ),
     named={
-        "B": "batch",
         "H": "heads",
         "Q": "queries",
         "T": "keys",
@@ -198,15 +278,16 @@ OPERATION = StepOperation(
     },
     resolve=resolve,  # type: ignore[arg-type]
     arrays_=(
-        ArrayInfo("diff_dst", "input", {"B": "", "H": "", "Q": "", "W": ""}),
-        ArrayInfo("query", "input", {"B": "", "H": "", "Q": "", "D": ""}),
-        ArrayInfo("key", "input", {"B": "", "H": "", "T": "", "D": ""}),
-        ArrayInfo("value", "input", {"B": "", "H": "", "T": "", "W": ""}),
-        ArrayInfo("dst", "input", {"B": "", "H": "", "Q": "", "W": ""}),
-        ArrayInfo("stats", "input", {"B": "", "H": "", "Q": ""}),
-        ArrayInfo("diff_query", "output", {"B": "", "H": "", "Q": "", "D": ""}),
-        ArrayInfo("diff_key", "output", {"B": "", "H": "", "T": "", "D": ""}),
-        ArrayInfo("diff_value", "output", {"B": "", "H": "", "T": "", "W": ""}),
+        ArrayInfo("diff_dst", "input", {"H": "H", "Q": "", "W": ""}),
+        ArrayInfo("query", "input", {"H": "H", "Q": "", "D": ""}),
+        ArrayInfo("key", "input", {"H": "H", "T": "", "D": ""}),
+        ArrayInfo("value", "input", {"H": "H", "T": "", "W": ""}),
+        ArrayInfo("dst", "input", {"H": "H", "Q": "", "W": ""}),
+        ArrayInfo("stats", "input", {"H": "H", "Q": ""}),
+        ArrayInfo("mask", "input", {"H": "H", "Q": "", "T": ""}),
+        ArrayInfo("diff_query", "output", {"H": "H", "Q": "", "D": ""}),
+        ArrayInfo("diff_key", "output", {"H": "H", "T": "", "D": ""}),
+        ArrayInfo("diff_value", "output", {"H": "H", "T": "", "W": ""}),
         ArrayInfo("factor", "between", {}),
         ArrayInfo("part", "between", {}),
         ArrayInfo("product", "between", {}),
@@ -219,46 +300,40 @@ OPERATION = StepOperation(
         ArrayInfo("diff_value_sum_", "between", {}),
     ),
     fields=(
-        Field("B", "value", "B", "", 0, 1),
-        Field("H", "value", "H", "", 0, 1),
+        Field("H_rank", "rank", "H", "counted", 0, 0),
+        Field("H_extents", "extents", "H", "", 64, 1),
         Field("Q", "value", "Q", "", 0, 1),
         Field("T", "value", "T", "", 0, 1),
         Field("D", "value", "D", "", 0, 1),
         Field("W", "value", "W", "", 0, 1),
         Field("scale", "value", "scale", "", 0, 0, "double"),
-        Field("diff_dst_B", "stride", "diff_dst", "B", 0, 0),
-        Field("diff_dst_H", "stride", "diff_dst", "H", 0, 0),
+        Field("diff_dst_H", "stride", "diff_dst", "H", 64, 0),
         Field("diff_dst_Q", "stride", "diff_dst", "Q", 0, 0),
         Field("diff_dst_W", "stride", "diff_dst", "W", 0, 0),
-        Field("query_B", "stride", "query", "B", 0, 0),
-        Field("query_H", "stride", "query", "H", 0, 0),
+        Field("query_H", "stride", "query", "H", 64, 0),
         Field("query_Q", "stride", "query", "Q", 0, 0),
         Field("query_D", "stride", "query", "D", 0, 0),
-        Field("key_B", "stride", "key", "B", 0, 0),
-        Field("key_H", "stride", "key", "H", 0, 0),
+        Field("key_H", "stride", "key", "H", 64, 0),
         Field("key_T", "stride", "key", "T", 0, 0),
         Field("key_D", "stride", "key", "D", 0, 0),
-        Field("value_B", "stride", "value", "B", 0, 0),
-        Field("value_H", "stride", "value", "H", 0, 0),
+        Field("value_H", "stride", "value", "H", 64, 0),
         Field("value_T", "stride", "value", "T", 0, 0),
         Field("value_W", "stride", "value", "W", 0, 0),
-        Field("dst_B", "stride", "dst", "B", 0, 0),
-        Field("dst_H", "stride", "dst", "H", 0, 0),
+        Field("dst_H", "stride", "dst", "H", 64, 0),
         Field("dst_Q", "stride", "dst", "Q", 0, 0),
         Field("dst_W", "stride", "dst", "W", 0, 0),
-        Field("stats_B", "stride", "stats", "B", 0, 0),
-        Field("stats_H", "stride", "stats", "H", 0, 0),
+        Field("stats_H", "stride", "stats", "H", 64, 0),
         Field("stats_Q", "stride", "stats", "Q", 0, 0),
-        Field("diff_query_B", "stride", "diff_query", "B", 0, 0),
-        Field("diff_query_H", "stride", "diff_query", "H", 0, 0),
+        Field("mask_H", "stride", "mask", "H", 64, 0),
+        Field("mask_Q", "stride", "mask", "Q", 0, 0),
+        Field("mask_T", "stride", "mask", "T", 0, 0),
+        Field("diff_query_H", "stride", "diff_query", "H", 64, 0),
         Field("diff_query_Q", "stride", "diff_query", "Q", 0, 0),
         Field("diff_query_D", "stride", "diff_query", "D", 0, 0),
-        Field("diff_key_B", "stride", "diff_key", "B", 0, 0),
-        Field("diff_key_H", "stride", "diff_key", "H", 0, 0),
+        Field("diff_key_H", "stride", "diff_key", "H", 64, 0),
         Field("diff_key_T", "stride", "diff_key", "T", 0, 0),
         Field("diff_key_D", "stride", "diff_key", "D", 0, 0),
-        Field("diff_value_B", "stride", "diff_value", "B", 0, 0),
-        Field("diff_value_H", "stride", "diff_value", "H", 0, 0),
+        Field("diff_value_H", "stride", "diff_value", "H", 64, 0),
         Field("diff_value_T", "stride", "diff_value", "T", 0, 0),
         Field("diff_value_W", "stride", "diff_value", "W", 0, 0),
         Field("factor_at", "at", "factor", "", 0, 0),
@@ -285,161 +360,140 @@ OPERATION = StepOperation(
         (),
         (Lanes("w", False, (("diff_dst", "W"), ("dst", "W"), )), ),
         (Lanes("d", False, (("query", "D"), ("key", "D"), )), ),
-        (Lanes("t", True, (), terms=8), Lanes("q", True, (("stats", "Q"), ), terms=8, apart=True), ),
+        (
+            Lanes("t", True, (("mask", "T"), ), terms=6),
+            Lanes("q", True, (("mask", "Q"), ("stats", "Q"), ), terms=6, apart=True),
+        ),
         (Lanes("w", False, (("diff_dst", "W"), ("value", "W"), )), ),
         (Lanes("t", True, ()), ),
         (Lanes("d", True, (("key", "D"), )), ),
-        (
-            Lanes("d", True, (("diff_query", "D"), )),
-            Lanes("q", True, (("diff_query", "Q"), ), apart=True),
-            Lanes("h", True, (("diff_query", "H"), ), apart=True),
-        ),
+        (Lanes("d", True, (("diff_query", "D"), )), ),
         (Lanes("d", True, (("query", "D"), )), ),
-        (
-            Lanes("d", True, (("diff_key", "D"), )),
-            Lanes("t", True, (("diff_key", "T"), ), apart=True),
-            Lanes("h", True, (("diff_key", "H"), ), apart=True),
-        ),
+        (Lanes("d", True, (("diff_key", "D"), )), ),
         (Lanes("w", True, (("diff_dst", "W"), )), ),
-        (
-            Lanes("w", True, (("diff_value", "W"), )),
-            Lanes("t", True, (("diff_value", "T"), ), apart=True),
-            Lanes("h", True, (("diff_value", "H"), ), apart=True),
-        ),
+        (Lanes("w", True, (("diff_value", "W"), )), ),
     ),
-    accumulate=("float32", "float32"),
+    accumulate=("float32", "float32", "float32", "float32", "float32"),
     narrow=(
         {},
         {"flow": "bfloat16", "share": "bfloat16"},
+        {"flow": "bfloat16", "share": "bfloat16"},
+        {"flow": "float16", "share": "float16"},
+        {"flow": "float16", "share": "float16"},
     ),
-    words={"scaling": ("depth", "given"), "is_causal": ("false", "true"), "dtype": ("f32", "bf16")},
+    words={"scaling": ("depth", "given"), "is_causal": ("false", "true"), "dtype": ("f32", "bf16", "f16")},
     contractions=(
         Contraction(
             2,
             -1,
             "",
             None,
-            Accessed("product", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("query", {"B": "b", "H": "h", "Q": "q", "D": "d"}),
-            Accessed("key", {"B": "b", "H": "h", "T": "t", "D": "d"}),
-            ("b", "h", "q", "t"),
+            Accessed("product", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("query", {"H": "h", "Q": "q", "D": "d"}),
+            Accessed("key", {"H": "h", "T": "t", "D": "d"}),
+            ("h", "q", "t"),
         ),
         Contraction(
             4,
             -1,
             "",
             None,
-            Accessed("slope", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("diff_dst", {"B": "b", "H": "h", "Q": "q", "W": "w"}),
-            Accessed("value", {"B": "b", "H": "h", "T": "t", "W": "w"}),
-            ("b", "h", "q", "t"),
+            Accessed("slope", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("diff_dst", {"H": "h", "Q": "q", "W": "w"}),
+            Accessed("value", {"H": "h", "T": "t", "W": "w"}),
+            ("h", "q", "t"),
         ),
         Contraction(
             6,
             7,
             "",
-            Accessed("diff_query", {"B": "b", "H": "h", "Q": "q", "D": "d"}),
-            Accessed("diff_query_sum_", {"b": "b", "h": "h", "q": "q", "d": "d"}),
-            Accessed("flow", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("key", {"B": "b", "H": "h", "T": "t", "D": "d"}),
-            ("b", "h", "q", "d"),
+            Accessed("diff_query", {"H": "h", "Q": "q", "D": "d"}),
+            Accessed("diff_query_sum_", {"h": "h", "q": "q", "d": "d"}),
+            Accessed("flow", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("key", {"H": "h", "T": "t", "D": "d"}),
+            ("h", "q", "d"),
         ),
         Contraction(
             8,
             9,
             "",
-            Accessed("diff_key", {"B": "b", "H": "h", "T": "t", "D": "d"}),
-            Accessed("diff_key_sum_", {"b": "b", "h": "h", "t": "t", "d": "d"}),
-            Accessed("flow", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("query", {"B": "b", "H": "h", "Q": "q", "D": "d"}),
-            ("b", "h", "t", "d"),
+            Accessed("diff_key", {"H": "h", "T": "t", "D": "d"}),
+            Accessed("diff_key_sum_", {"h": "h", "t": "t", "d": "d"}),
+            Accessed("flow", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("query", {"H": "h", "Q": "q", "D": "d"}),
+            ("h", "t", "d"),
         ),
         Contraction(
             10,
             11,
             "",
-            Accessed("diff_value", {"B": "b", "H": "h", "T": "t", "W": "w"}),
-            Accessed("diff_value_sum_", {"b": "b", "h": "h", "t": "t", "w": "w"}),
-            Accessed("share", {"b": "b", "h": "h", "q": "q", "t": "t"}),
-            Accessed("diff_dst", {"B": "b", "H": "h", "Q": "q", "W": "w"}),
-            ("b", "h", "t", "w"),
+            Accessed("diff_value", {"H": "h", "T": "t", "W": "w"}),
+            Accessed("diff_value_sum_", {"h": "h", "t": "t", "w": "w"}),
+            Accessed("share", {"h": "h", "q": "q", "t": "t"}),
+            Accessed("diff_dst", {"H": "h", "Q": "q", "W": "w"}),
+            ("h", "t", "w"),
         ),
     ),
     blocks=Blocks(
         2,
         12,
-        ("b", "h"),
+        ("h",),
         ("product", "share", "slope", "flow", "diff_query_sum_", "diff_key_sum_", "diff_value_sum_"),
-        ((3, (0, 1, )), (5, (0, )), (7, (0, 1, )), (9, (0, 1, )), (11, (0, 1, )), ),
+        ((3, (0, 1, )), (5, (0, )), (7, (0, )), (9, (0, )), (11, (0, )), ),
     ),
     roles=(
         ("factor[] = 1 / sqrt(D)", {}),
         ("factor[] = scale", {}),
+        ("part[h, q] += diff_dst[h, q, w] * dst[h, q, w]", {"h": "batch", "q": "batch", "w": "reduced"}),
         (
-            "part[b, h, q] += diff_dst[b, h, q, w] * dst[b, h, q, w]",
-            {"b": "batch", "h": "batch", "q": "batch", "w": "reduced"},
+            "product[h, q, t] += query[h, q, d] * key[h, t, d]",
+            {"h": "batch", "q": "rows", "t": "columns", "d": "reduced"},
         ),
         (
-            "product[b, h, q, t] += query[b, h, q, d] * key[b, h, t, d]",
-            {"b": "batch", "h": "batch", "q": "rows", "t": "columns", "d": "reduced"},
+            "seen[h, q, t] = exp(product[h, q, t] * factor[] + mask[h, q, t] - stats[h, q])",
+            {"h": "batch", "q": "batch", "t": "rows"},
         ),
         (
-            "seen[b, h, q, t] = exp(product[b, h, q, t] * factor[] - stats[b, h, q])",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
+            "seen[h, q, t] = select(t <= q, exp(product[h, q, t] * factor[] + mask[h, q, t] - stats[h, q]), 0)",
+            {"h": "batch", "q": "batch", "t": "rows"},
+        ),
+        ("share[h, q, t] = seen[h, q, t]", {"h": "batch", "q": "batch", "t": "batch"}),
+        ("share[h, q, t] = to_bf16(seen[h, q, t])", {"h": "batch", "q": "batch", "t": "batch"}),
+        ("share[h, q, t] = to_f16(seen[h, q, t])", {"h": "batch", "q": "batch", "t": "batch"}),
+        (
+            "slope[h, q, t] += diff_dst[h, q, w] * value[h, t, w]",
+            {"h": "batch", "q": "rows", "t": "columns", "w": "reduced"},
         ),
         (
-            "seen[b, h, q, t] = select(t <= q, exp(product[b, h, q, t] * factor[] - stats[b, h, q]), 0)",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
-        ),
-        ("share[b, h, q, t] = seen[b, h, q, t]", {"b": "batch", "h": "batch", "q": "batch", "t": "batch"}),
-        ("share[b, h, q, t] = to_bf16(seen[b, h, q, t])", {"b": "batch", "h": "batch", "q": "batch", "t": "batch"}),
-        (
-            "slope[b, h, q, t] += diff_dst[b, h, q, w] * value[b, h, t, w]",
-            {"b": "batch", "h": "batch", "q": "rows", "t": "columns", "w": "reduced"},
+            "flow[h, q, t] = (slope[h, q, t] - part[h, q]) * share[h, q, t] * factor[]",
+            {"h": "batch", "q": "batch", "t": "rows"},
         ),
         (
-            "flow[b, h, q, t] = (slope[b, h, q, t] - part[b, h, q]) * share[b, h, q, t] * factor[]",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
+            "flow[h, q, t] = to_bf16((slope[h, q, t] - part[h, q]) * share[h, q, t] * factor[])",
+            {"h": "batch", "q": "batch", "t": "rows"},
         ),
         (
-            "flow[b, h, q, t] = to_bf16((slope[b, h, q, t] - part[b, h, q]) * share[b, h, q, t] * factor[])",
-            {"b": "batch", "h": "batch", "q": "batch", "t": "rows"},
+            "flow[h, q, t] = to_f16((slope[h, q, t] - part[h, q]) * share[h, q, t] * factor[])",
+            {"h": "batch", "q": "batch", "t": "rows"},
         ),
         (
-            "diff_value[b, h, t, w] += share[b, h, q, t] * diff_dst[b, h, q, w]",
-            {"b": "batch", "h": "batch", "q": "reduced", "t": "rows", "w": "columns"},
+            "diff_value[h, t, w] += share[h, q, t] * diff_dst[h, q, w]",
+            {"h": "batch", "q": "reduced", "t": "rows", "w": "columns"},
         ),
         (
-            "diff_query[b, h, q, d] += flow[b, h, q, t] * key[b, h, t, d]",
-            {"b": "batch", "h": "batch", "q": "rows", "t": "reduced", "d": "columns"},
+            "diff_query[h, q, d] += flow[h, q, t] * key[h, t, d]",
+            {"h": "batch", "q": "rows", "t": "reduced", "d": "columns"},
         ),
         (
-            "diff_key[b, h, t, d] += flow[b, h, q, t] * query[b, h, q, d]",
-            {"b": "batch", "h": "batch", "q": "reduced", "t": "rows", "d": "columns"},
-        ),
-    ),
-    chains=(
-        Chain(
-            ("B", "H"),
-            (("b",), ("h",), ),
-            {
-                "diff_dst": ("B", "H"),
-                "query": ("B", "H"),
-                "key": ("B", "H"),
-                "value": ("B", "H"),
-                "dst": ("B", "H"),
-                "stats": ("B", "H"),
-                "diff_query": ("B", "H"),
-                "diff_key": ("B", "H"),
-                "diff_value": ("B", "H"),
-            },
+            "diff_key[h, t, d] += flow[h, q, t] * query[h, q, d]",
+            {"h": "batch", "q": "reduced", "t": "rows", "d": "columns"},
         ),
     ),
     dtype_attributes={"dtype": "diff_query"},
     torch=(
         Aten(
             "_scaled_dot_product_flash_attention_for_cpu_backward",
-            {"attn_mask": "none", "dropout_p": "0", "scale": "none"},
+            {"dropout_p": "0", "scale": "none"},
             {
                 "diff_dst": "grad_out",
                 "query": "query",
@@ -447,6 +501,7 @@ OPERATION = StepOperation(
                 "value": "value",
                 "dst": "out",
                 "stats": "logsumexp",
+                "mask": "attn_mask",
                 "is_causal": "is_causal",
             },
             {},
@@ -454,7 +509,7 @@ OPERATION = StepOperation(
         ),
         Aten(
             "_scaled_dot_product_flash_attention_for_cpu_backward",
-            {"attn_mask": "none", "dropout_p": "0"},
+            {"dropout_p": "0"},
             {
                 "diff_dst": "grad_out",
                 "query": "query",
@@ -462,6 +517,7 @@ OPERATION = StepOperation(
                 "value": "value",
                 "dst": "out",
                 "stats": "logsumexp",
+                "mask": "attn_mask",
                 "is_causal": "is_causal",
                 "scale": "scale",
             },
@@ -479,6 +535,7 @@ def attention_backward(
     value: ArrayLike,
     dst: ArrayLike,
     stats: ArrayLike,
+    mask: ArrayLike | None = None,
     *,
     scale: float = 1,
     scaling: str = "depth",
@@ -491,12 +548,13 @@ def attention_backward(
     """The gradients of Attention with respect to its queries, keys and values.
 
     Inputs:
-        diff_dst: The gradient with respect to dst. Shape: (B, H, Q, W).
-        query: The queries. Shape: (B, H, Q, D).
-        key: The keys. Shape: (B, H, T, D).
-        value: The values. Shape: (B, H, T, W).
-        dst: What Attention gave. Shape: (B, H, Q, W).
-        stats: The logarithms of sums that Attention gave. Shape: (B, H, Q).
+        diff_dst: The gradient with respect to dst. Shape: (H, Q, W).
+        query: The queries. Shape: (H, Q, D).
+        key: The keys. Shape: (H, T, D).
+        value: The values. Shape: (H, T, W).
+        dst: What Attention gave. Shape: (H, Q, W).
+        stats: The logarithms of sums that Attention gave. Shape: (H, Q).
+        mask (optional): What Attention added to the products of queries and keys. Shape: (H, Q, T).
 
     Attributes:
         scale: By what products are multiplied, where scaling is given. A number.
@@ -504,25 +562,31 @@ def attention_backward(
             or "given".
         is_causal: Whether a query sees the keys up to its own place alone, and not all of them. True or False.
         dtype: The data type of diff_query, to which factors that are computed between products are rounded;
-            that of query by default. "f32" or "bf16".
+            that of query by default. "f32", "bf16" or "f16".
 
     Returns:
-        diff_query: The gradient with respect to the queries. Shape: (B, H, Q, D).
-        diff_key: The gradient with respect to the keys. Shape: (B, H, T, D).
-        diff_value: The gradient with respect to the values. Shape: (B, H, T, W).
+        diff_query: The gradient with respect to the queries. Shape: (H, Q, D).
+        diff_key: The gradient with respect to the keys. Shape: (H, T, D).
+        diff_value: The gradient with respect to the values. Shape: (H, T, W).
 
     Sizes:
-        B batch, H heads, Q queries, T keys, D depth, W width.
+        H heads, Q queries, T keys, D depth, W width.
 
     dtypes, one row per call:
         all f32; sums in f32
-        diff_dst bf16, query bf16, key bf16, value bf16, dst bf16, stats f32, diff_query bf16, diff_key bf16,
-            diff_value bf16; sums in f32
+        diff_dst bf16, query bf16, key bf16, value bf16, dst bf16, stats f32, mask bf16, diff_query bf16,
+            diff_key bf16, diff_value bf16; sums in f32
+        diff_dst bf16, query bf16, key bf16, value bf16, dst bf16, stats f32, mask f32, diff_query bf16,
+            diff_key bf16, diff_value bf16; sums in f32
+        diff_dst f16, query f16, key f16, value f16, dst f16, stats f32, mask f16, diff_query f16, diff_key f16,
+            diff_value f16; sums in f32
+        diff_dst f16, query f16, key f16, value f16, dst f16, stats f32, mask f32, diff_query f16, diff_key f16,
+            diff_value f16; sums in f32
 
     Writes into `out`, a tuple of arrays, one per output, and returns it if it is given. `threads` (>= 1)
     changes no bit of the result, `specialize` has no effect. Raises SpecError if the call breaks a rule, before
     anything is written: docs/attention_backward.md.
     """
     return OPERATION.call(
-        (diff_dst, query, key, value, dst, stats), (scale, scaling, is_causal, dtype), out, threads, specialize
+        (diff_dst, query, key, value, dst, stats, mask), (scale, scaling, is_causal, dtype), out, threads, specialize
     )

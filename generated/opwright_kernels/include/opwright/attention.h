@@ -15,39 +15,39 @@ extern "C" {
 #endif
 
 typedef struct opwright_attention_sizes {
-    int64_t B;
-    int64_t H;
+    int64_t H_rank; // axes of the run H
+    int64_t H_extents[64];
     int64_t Q;
     int64_t T;
     int64_t D;
     int64_t W;
     double scale;
-    int64_t query_B;
-    int64_t query_H;
+    int64_t query_H[64];
     int64_t query_Q;
     int64_t query_D;
-    int64_t key_B;
-    int64_t key_H;
+    int64_t key_H[64];
     int64_t key_T;
     int64_t key_D;
-    int64_t value_B;
-    int64_t value_H;
+    int64_t value_H[64];
     int64_t value_T;
     int64_t value_W;
-    int64_t dst_B;
-    int64_t dst_H;
+    int64_t mask_H[64];
+    int64_t mask_Q;
+    int64_t mask_T;
+    int64_t dst_H[64];
     int64_t dst_Q;
     int64_t dst_W;
-    int64_t stats_B;
-    int64_t stats_H;
+    int64_t stats_H[64];
     int64_t stats_Q;
     int64_t product_at;
     int64_t score_at;
     int64_t seen_at;
     int64_t peak_at;
+    int64_t base_at;
     int64_t share_at;
     int64_t total_at;
     int64_t sums_at;
+    int64_t weight_at;
     int64_t word_scaling;
     int64_t word_is_causal;
     int64_t word_dtype;
@@ -62,19 +62,51 @@ typedef void opwright_attention_f32_kernel(
     const float *query,
     const float *key,
     const float *value,
+    const float *mask,
     float *dst,
     float *stats,
     OPWRIGHT_STEP_PARAMETERS(opwright_attention_sizes));
 opwright_attention_f32_kernel attention_f32_portable, attention_f32_neon, attention_f32_avx2, attention_f32_avx512;
 
-typedef void opwright_attention_bf16_bf16_bf16_bf16_f32_kernel(
+typedef void opwright_attention_bf16_bf16_bf16_bf16_bf16_f32_kernel(
     const opwright_bf16 *query,
     const opwright_bf16 *key,
     const opwright_bf16 *value,
+    const opwright_bf16 *mask,
     opwright_bf16 *dst,
     float *stats,
     OPWRIGHT_STEP_PARAMETERS(opwright_attention_sizes));
-opwright_attention_bf16_bf16_bf16_bf16_f32_kernel attention_bf16_bf16_bf16_bf16_f32_portable, attention_bf16_bf16_bf16_bf16_f32_neon, attention_bf16_bf16_bf16_bf16_f32_avx2, attention_bf16_bf16_bf16_bf16_f32_avx512;
+opwright_attention_bf16_bf16_bf16_bf16_bf16_f32_kernel attention_bf16_bf16_bf16_bf16_bf16_f32_portable, attention_bf16_bf16_bf16_bf16_bf16_f32_neon, attention_bf16_bf16_bf16_bf16_bf16_f32_avx2, attention_bf16_bf16_bf16_bf16_bf16_f32_avx512;
+
+typedef void opwright_attention_bf16_bf16_bf16_f32_bf16_f32_kernel(
+    const opwright_bf16 *query,
+    const opwright_bf16 *key,
+    const opwright_bf16 *value,
+    const float *mask,
+    opwright_bf16 *dst,
+    float *stats,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_sizes));
+opwright_attention_bf16_bf16_bf16_f32_bf16_f32_kernel attention_bf16_bf16_bf16_f32_bf16_f32_portable, attention_bf16_bf16_bf16_f32_bf16_f32_neon, attention_bf16_bf16_bf16_f32_bf16_f32_avx2, attention_bf16_bf16_bf16_f32_bf16_f32_avx512;
+
+typedef void opwright_attention_f16_f16_f16_f16_f16_f32_kernel(
+    const opwright_f16 *query,
+    const opwright_f16 *key,
+    const opwright_f16 *value,
+    const opwright_f16 *mask,
+    opwright_f16 *dst,
+    float *stats,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_sizes));
+opwright_attention_f16_f16_f16_f16_f16_f32_kernel attention_f16_f16_f16_f16_f16_f32_portable, attention_f16_f16_f16_f16_f16_f32_neon, attention_f16_f16_f16_f16_f16_f32_avx2, attention_f16_f16_f16_f16_f16_f32_avx512;
+
+typedef void opwright_attention_f16_f16_f16_f32_f16_f32_kernel(
+    const opwright_f16 *query,
+    const opwright_f16 *key,
+    const opwright_f16 *value,
+    const float *mask,
+    opwright_f16 *dst,
+    float *stats,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_sizes));
+opwright_attention_f16_f16_f16_f32_f16_f32_kernel attention_f16_f16_f16_f32_f16_f32_portable, attention_f16_f16_f16_f32_f16_f32_neon, attention_f16_f16_f16_f32_f16_f32_avx2, attention_f16_f16_f16_f32_f16_f32_avx512;
 
 #if defined(__cplusplus)
 }

@@ -15,46 +15,40 @@ extern "C" {
 #endif
 
 typedef struct opwright_attention_backward_sizes {
-    int64_t B;
-    int64_t H;
+    int64_t H_rank; // axes of the run H
+    int64_t H_extents[64];
     int64_t Q;
     int64_t T;
     int64_t D;
     int64_t W;
     double scale;
-    int64_t diff_dst_B;
-    int64_t diff_dst_H;
+    int64_t diff_dst_H[64];
     int64_t diff_dst_Q;
     int64_t diff_dst_W;
-    int64_t query_B;
-    int64_t query_H;
+    int64_t query_H[64];
     int64_t query_Q;
     int64_t query_D;
-    int64_t key_B;
-    int64_t key_H;
+    int64_t key_H[64];
     int64_t key_T;
     int64_t key_D;
-    int64_t value_B;
-    int64_t value_H;
+    int64_t value_H[64];
     int64_t value_T;
     int64_t value_W;
-    int64_t dst_B;
-    int64_t dst_H;
+    int64_t dst_H[64];
     int64_t dst_Q;
     int64_t dst_W;
-    int64_t stats_B;
-    int64_t stats_H;
+    int64_t stats_H[64];
     int64_t stats_Q;
-    int64_t diff_query_B;
-    int64_t diff_query_H;
+    int64_t mask_H[64];
+    int64_t mask_Q;
+    int64_t mask_T;
+    int64_t diff_query_H[64];
     int64_t diff_query_Q;
     int64_t diff_query_D;
-    int64_t diff_key_B;
-    int64_t diff_key_H;
+    int64_t diff_key_H[64];
     int64_t diff_key_T;
     int64_t diff_key_D;
-    int64_t diff_value_B;
-    int64_t diff_value_H;
+    int64_t diff_value_H[64];
     int64_t diff_value_T;
     int64_t diff_value_W;
     int64_t factor_at;
@@ -84,24 +78,68 @@ typedef void opwright_attention_backward_f32_kernel(
     const float *value,
     const float *dst,
     const float *stats,
+    const float *mask,
     float *diff_query,
     float *diff_key,
     float *diff_value,
     OPWRIGHT_STEP_PARAMETERS(opwright_attention_backward_sizes));
 opwright_attention_backward_f32_kernel attention_backward_f32_portable, attention_backward_f32_neon, attention_backward_f32_avx2, attention_backward_f32_avx512;
 
-typedef void opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_kernel(
+typedef void opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_kernel(
     const opwright_bf16 *diff_dst,
     const opwright_bf16 *query,
     const opwright_bf16 *key,
     const opwright_bf16 *value,
     const opwright_bf16 *dst,
     const float *stats,
+    const opwright_bf16 *mask,
     opwright_bf16 *diff_query,
     opwright_bf16 *diff_key,
     opwright_bf16 *diff_value,
     OPWRIGHT_STEP_PARAMETERS(opwright_attention_backward_sizes));
-opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_kernel attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_portable, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_neon, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_avx2, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_avx512;
+opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_kernel attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_portable, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_neon, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_avx2, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_avx512;
+
+typedef void opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_kernel(
+    const opwright_bf16 *diff_dst,
+    const opwright_bf16 *query,
+    const opwright_bf16 *key,
+    const opwright_bf16 *value,
+    const opwright_bf16 *dst,
+    const float *stats,
+    const float *mask,
+    opwright_bf16 *diff_query,
+    opwright_bf16 *diff_key,
+    opwright_bf16 *diff_value,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_backward_sizes));
+opwright_attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_kernel attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_portable, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_neon, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_avx2, attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_avx512;
+
+typedef void opwright_attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_kernel(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *query,
+    const opwright_f16 *key,
+    const opwright_f16 *value,
+    const opwright_f16 *dst,
+    const float *stats,
+    const opwright_f16 *mask,
+    opwright_f16 *diff_query,
+    opwright_f16 *diff_key,
+    opwright_f16 *diff_value,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_backward_sizes));
+opwright_attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_kernel attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_portable, attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_neon, attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_avx2, attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_avx512;
+
+typedef void opwright_attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_kernel(
+    const opwright_f16 *diff_dst,
+    const opwright_f16 *query,
+    const opwright_f16 *key,
+    const opwright_f16 *value,
+    const opwright_f16 *dst,
+    const float *stats,
+    const float *mask,
+    opwright_f16 *diff_query,
+    opwright_f16 *diff_key,
+    opwright_f16 *diff_value,
+    OPWRIGHT_STEP_PARAMETERS(opwright_attention_backward_sizes));
+opwright_attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_kernel attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_portable, attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_neon, attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_avx2, attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_avx512;
 
 #if defined(__cplusplus)
 }
