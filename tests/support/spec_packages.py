@@ -24,7 +24,7 @@ QUICK = """#!/bin/sh
 [ "$1" = --version ] && echo "but hardly optimising"
 for word do
   shift
-  [ "$word" = -O2 ] && word=-O1
+  case $word in -O[23]) word=-O1 ;; esac
   [ "$word" = -ftree-vectorize ] || set -- "$@" "$word"
 done
 exec ${CC_OF_TESTS:-cc} "$@"
