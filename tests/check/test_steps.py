@@ -49,6 +49,7 @@ REFUSED = (
     ("soft_max", "src, dims: {B: B, C: C,", "src, dims: {B: B, C: C - 1 + 1,", "locates", "no input has an axis of extent C"),
     ("layer_norm", "locates: cells", "locates: nothing", "locates", "there is no size 'nothing'"),
     ("mat_mul", "K: K}, broadcast: [B]", "K: K}, broadcast: [Q]", "tensor-broadcast", "no axis of 'src' 'Q'"),
+    ("mat_mul", "{N: N}, optional", "{N: 2 * N}, broadcast: [N], optional", "tensor-broadcast", "cannot broadcast along the computed extent 2 * N"),
     ("concat", "joined: C", "joined: A", "joined", "a size of dims; A is not one"),
     ("concat", "joined: C", "joined: D", "joined", "no axis of 'src' 'D'"),
     ("concat", "joined: C", "joined: C, optional: true", "joined", "joined from at least one array"),

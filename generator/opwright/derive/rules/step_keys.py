@@ -88,8 +88,14 @@ def is_number(text: str) -> bool:
 
 
 def _axes(op: Op, tensor: Tensor) -> Iterator[Problem]:
+    sizes = {dim.symbol for dim in op.dims.values()} - op.lets.keys()
     for axis in tensor.broadcast:
-        yield from unknown(axis, tensor.dims, place(axis, tensor.at), "tensor-broadcast", f"axis of '{tensor.name}'")
+        at = place(axis, tensor.at)
+        yield from unknown(axis, tensor.dims, at, "tensor-broadcast", f"axis of '{tensor.name}'")
+        extent = tensor.dims.get(axis)
+        if extent is not None and not (isinstance(extent.tree, expr.Name) and extent.tree.id in sizes):
+            message = f"axis {axis} of '{tensor.name}' cannot broadcast along the computed extent {extent.text}"
+            yield Problem(at, "tensor-broadcast", f"{message}; give it a size of `dims`, and tie both by a constraint")
     words = words_of_attributes(op)
     for name, word in tensor.broadcast_if.items():
         yield from unknown(name, words, place(name, tensor.at), "tensor-broadcast", "string attribute")
